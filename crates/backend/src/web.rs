@@ -28,6 +28,7 @@ use reqwest::Url;
 use crate::error::{Error, ErrorKind, Operation};
 use crate::object::{Entry, Key, ListPage, Object, Version};
 use crate::response::{self, Asked, Coding, Refusal, Rejection, TagHeader};
+use crate::web::describe::AtOnce;
 use crate::web::index::{Page, Unread};
 use crate::web::indexes::{Indexes, Names};
 use crate::wire::{self, Failure, Redirects, Wire};
@@ -49,6 +50,7 @@ pub(crate) struct Web {
     /// Whether the server has answered a range with the whole object.
     ignores_ranges: AtomicBool,
     indexes: Mutex<Indexes>,
+    at_once: AtOnce,
 }
 
 impl Web {
@@ -56,7 +58,16 @@ impl Web {
     pub(crate) fn new(url: &str) -> Result<(Self, String), String> {
         let (root, key) = Self::place(url)?;
         let wire = Wire::new(Redirects::Follow).map_err(|e| e.message().to_owned())?;
-        Ok((Self { root, wire, ignores_ranges: AtomicBool::new(false), indexes: Mutex::default() }, key))
+        Ok((
+            Self {
+                root,
+                wire,
+                ignores_ranges: AtomicBool::new(false),
+                indexes: Mutex::default(),
+                at_once: AtOnce::default(),
+            },
+            key,
+        ))
     }
 
     /// The server's root of a URL, with its query, and the key that its path names.
@@ -182,7 +193,7 @@ impl Web {
         };
         let from = continuation.map_or(0, |last| names.after(last));
         let page: Vec<String> = names.from(from).take(describe::PAGE_ENTRIES_MAX).map(str::to_owned).collect();
-        let described = describe::page(&page, |name| self.describe_child(prefix, name)).await?;
+        let described = describe::page(&self.at_once, &page, |name| self.describe_child(prefix, name)).await?;
         let next = from + described.len();
         let last = page[..described.len()].last().filter(|_| next < names.len());
         if last.is_some() {

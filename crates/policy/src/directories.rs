@@ -23,6 +23,7 @@
 //! - `older`: listings that only readers in the middle of them keep.
 //! - `strays`: files that are opened where no walk is.
 //! - `open_run`: files opened in order in one directory, by readers side by side.
+//! - `open_stride`: files opened at equal distances; `steps`: those distances, across directories.
 //! - `open_order`: the order of opens of an earlier epoch; `told_orders`: orders that were told.
 //! - `siblings`: files that come with one that is opened, in no order; `firsts`: which file of
 //!   each directory is opened first.
@@ -38,7 +39,7 @@
 //! The folder holds no names and no bytes, and does not send requests: the driver does. It does
 //! not evict pages of files; it tells the driver which files are no longer expected. Source:
 //! docs/decisions/0029, 0030, 0034, 0035, 0055, 0056, 0057, 0063,
-//! 0068, 0086, 0088, 0091 and 0095.
+//! 0068, 0086, 0088, 0091, 0095 and 0100.
 
 pub(crate) mod companions;
 pub(crate) mod confidence;
@@ -50,9 +51,11 @@ pub(crate) mod older;
 pub(crate) mod open_after_lookup;
 pub(crate) mod open_order;
 pub(crate) mod open_run;
+pub(crate) mod open_stride;
 pub(crate) mod path;
 pub(crate) mod relisting;
 pub(crate) mod siblings;
+pub(crate) mod steps;
 pub(crate) mod strays;
 pub(crate) mod subtree;
 pub(crate) mod told_orders;

@@ -18,6 +18,8 @@ mod failed;
 mod renewals;
 #[path = "directories/shapes.rs"]
 mod shapes;
+#[path = "directories/strides.rs"]
+mod strides;
 #[path = "directories/told.rs"]
 mod told;
 

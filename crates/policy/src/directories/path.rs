@@ -44,6 +44,7 @@ use crate::directories::event::{DirAction, DirCounters, DirEvent, DirShares};
 use crate::directories::older::Older;
 use crate::directories::open_after_lookup::OpenAfterLookup;
 use crate::directories::open_order::{FileRef, OpenOrder};
+use crate::directories::open_stride::OpenStride;
 use crate::directories::siblings::{Cousins, Siblings};
 use crate::directories::strays::{self, Strays};
 use crate::directories::told_orders::ToldOrders;
@@ -109,6 +110,7 @@ pub struct DirReadahead {
     /// The walks, the one used last at the end.
     walks: Vec<Walk>,
     open_order: OpenOrder,
+    open_stride: OpenStride,
     told_orders: ToldOrders,
     after_lookup: OpenAfterLookup,
     /// Whether files that are read before their names are known are there.
@@ -159,6 +161,7 @@ impl DirReadahead {
             older: Older::default(),
             walks: Vec::new(),
             open_order: OpenOrder::new(opens_max(options.shares)),
+            open_stride: OpenStride::default(),
             told_orders: ToldOrders::new(told_max(options.shares)),
             after_lookup: OpenAfterLookup::default(),
             at_once: read_at_once(),

@@ -28,7 +28,7 @@
 //! extremes that are forgotten slowly as in BBR; docs/decisions/0021 (cost), 0026 (what may be
 //! measured), 0050, 0060 and 0062 (when the bandwidth is that of a connection).
 
-use crate::queue::throughput::{Throughput, per_second};
+use crate::queue::throughput::{Passed, Throughput, per_second};
 use crate::units::{Nanos, PAGE_BYTES};
 
 /// The time that a request keeps the storage busy, in ns.
@@ -191,13 +191,13 @@ impl Link {
         self.throughput.arrived(bytes);
     }
 
-    /// A request is complete that was the `came`th to come to the storage, where `latest` have
-    /// come so far, in parts of `part_pages` at most. Returns whether that ends a round.
-    pub(crate) fn passed(&mut self, now: Nanos, came: u64, latest: u64, part_pages: u64) -> bool {
+    /// A request is complete, where parts have `part_pages` at most. Returns whether that ends a
+    /// round.
+    pub(crate) fn passed(&mut self, now: Nanos, passed: Passed, part_pages: u64) -> bool {
         // A filled link answers within the time that it takes for what may be in flight.
         let least_ns = transfer_ns(AHEAD_PAGES_MIN * PAGE_BYTES, self.throughput.rate().max(1));
         let expected = Nanos(self.delay_ns(part_pages).saturating_mul(HEADROOM).max(least_ns));
-        let ends = self.throughput.passed(now, came, latest, expected, self.crowding >= CROWDED_START);
+        let ends = self.throughput.passed(now, passed, expected, self.crowding >= CROWDED_START);
         if ends {
             self.is_own |= self.throughput.fell_short() && !self.is_crowded();
             self.carried_pages = part_pages;
@@ -458,7 +458,7 @@ mod tests {
                 link.completed(after(2048, Nanos::from_millis(30), Nanos::from_millis(135)), true);
             }
             link.holds_back();
-            link.passed(Nanos::from_millis(100 * i), i, i, 2048);
+            link.passed(Nanos::from_millis(100 * i), Passed::long(i, i), 2048);
         }
         let bytes = link.ahead_pages_max(2048) * PAGE_BYTES;
         let product = 1_342_000_000 / 1000 * 135;
@@ -478,7 +478,7 @@ mod tests {
             }
             link.holds_back();
             now_ms += total_ms;
-            link.passed(Nanos::from_millis(now_ms), nth, nth, 512);
+            link.passed(Nanos::from_millis(now_ms), Passed::long(nth, nth), 512);
         };
         // Twenty connections of 5 MB/s fill a link of 100: each seems to have a share of it.
         (1..=20).for_each(|nth| round(&mut link, nth, 20, 620));
@@ -504,7 +504,7 @@ mod tests {
             }
             link.holds_back();
             now_ms += 21 * requests;
-            link.passed(Nanos::from_millis(now_ms), nth, nth, 512);
+            link.passed(Nanos::from_millis(now_ms), Passed::long(nth, nth), 512);
         }
         assert!(!link.is_bandwidth_known());
     }
@@ -527,7 +527,7 @@ mod tests {
                 link.holds_back();
             }
             now_ms += total_ms;
-            link.passed(Nanos::from_millis(now_ms), nth, nth, 1024);
+            link.passed(Nanos::from_millis(now_ms), Passed::long(nth, nth), 1024);
         }
         link
     }

@@ -388,6 +388,13 @@ impl Requests {
         self.pages
     }
 
+    /// Whether a request for `pages` is over before those beside it have told what came: they are
+    /// told grant by grant.
+    pub(crate) fn is_short(&self, pages: u64) -> bool {
+        let beside = (self.made.len() - self.tier) as u64;
+        pages < GRANT_PAGES && pages * SHORT_OF * beside < self.pages
+    }
+
     /// Whether as many speculative requests are in flight as may be, where the storage is given
     /// `limit` requests at a time.
     pub(crate) fn is_speculation_full(&self, limit: usize) -> bool {
@@ -433,6 +440,12 @@ pub(crate) const GRANT_PAGES: u64 = 64;
 /// younger ones when a reader reaches it. Higher: more memory stays unused while it is left free.
 /// Source: docs/decisions/0003.
 const OLDER_MAX: usize = 8;
+
+/// A request is short if it has less than one part in so many of what those beside it have on
+/// average: a quarter. Lower: the bytes of longer requests are divided by the time of a shorter
+/// one. Higher: where few requests are long, no request shows what the link carries. Source:
+/// docs/decisions/0099.
+const SHORT_OF: u64 = 4;
 
 /// Speculative requests that may be made at any limit. Lower: where few may start, streams plan
 /// again for each of them. Higher: more requests wait for their turn. Source: measured, as the

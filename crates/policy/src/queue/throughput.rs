@@ -15,6 +15,11 @@
 //! divided by the time that they took. A span of fixed length is often shorter than that, and
 //! would show a rate that the link does not have: 406 MB/s on a link of 100.
 //!
+//! The bytes of a long request are told grant by grant. In the time of a short request many of them
+//! may be told that came before it: 2 MiB in 34 ms, on a link of 10 MB/s. So a short request beside
+//! longer ones ends no round, unless nothing was in flight when that began, or the
+//! throughput was never level: during the start, each round counts.
+//!
 //! A round is overdue if it takes twice as long as its requests take at the known rate. If less
 //! than half of the bytes came in it as well, the link has become narrower.
 //!
@@ -23,7 +28,7 @@
 //! This file does not know what one request may carry (`link`) nor what is done with a link that
 //! grows (`read/path/limits`, `concurrency`). Source: rounds by acknowledged packets, and the
 //! startup that ends after three rounds without a rise by a quarter, as in BBR;
-//! docs/decisions/0050, 0062.
+//! docs/decisions/0050, 0062, 0099.
 
 use crate::units::Nanos;
 
@@ -42,6 +47,8 @@ pub(crate) struct Throughput {
     level: u32,
     held_back: u32,
     grows: bool,
+    /// It was level once: the start is over.
+    was_level: bool,
     /// Something was held back in this round by what the link was thought to carry.
     is_limit: bool,
     /// The same in the round before.
@@ -74,6 +81,25 @@ struct Round {
     is_first: bool,
 }
 
+/// A request that is complete.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Passed {
+    /// It was so-manieth to come to the storage.
+    pub(crate) came: u64,
+    /// How many have come so far.
+    pub(crate) latest: u64,
+    /// It is over before those beside it have told what came.
+    pub(crate) is_short: bool,
+}
+
+#[cfg(test)]
+impl Passed {
+    /// A request as long as those beside it.
+    pub(crate) fn long(came: u64, latest: u64) -> Self {
+        Self { came, latest, is_short: false }
+    }
+}
+
 impl Throughput {
     /// A request starts while nothing is at the storage, where `came` had come before: the round
     /// begins anew. What was busy before carried at least what it did in all.
@@ -100,18 +126,19 @@ impl Throughput {
         self.is_limit = true;
     }
 
-    /// A request is complete that was the `came`th to come to the storage, where `latest` have
-    /// come so far. Requests are `crowded` if they wait for each other for long. Returns whether
-    /// that ends the round.
+    /// A request is complete. Requests are `crowded` if they wait for each other for long. Returns
+    /// whether that ends the round.
     ///
     /// At the known rate a round takes no longer than `expected`. A round that took twice as long
     /// is overdue. If something was held back in it, and less than half of the known rate came,
     /// the link has become narrower: the rate is set to what came.
-    pub(crate) fn passed(&mut self, now: Nanos, came: u64, latest: u64, expected: Nanos, crowded: bool) -> bool {
+    pub(crate) fn passed(&mut self, now: Nanos, passed: Passed, expected: Nanos, crowded: bool) -> bool {
+        let Passed { came, latest, is_short } = passed;
         self.busy.last = now;
         let elapsed = now.since(self.round.start);
         let is_overdue = self.is_limit && !self.grows && elapsed.0 / OVERDUE >= expected.0;
-        if came <= self.round.came || elapsed < ROUND_MIN {
+        let is_too_short = is_short && !self.round.is_first && self.was_level;
+        if came <= self.round.came || elapsed < ROUND_MIN || is_too_short {
             return false;
         }
         let sample = per_second(self.round.bytes, elapsed.0);
@@ -132,6 +159,7 @@ impl Throughput {
             self.held_back = self.held_back.saturating_add(u32::from(self.is_limit));
             self.plateau -= self.plateau / FORGETS;
         }
+        self.was_level |= !self.rises();
         (self.is_limit, self.was_limit) = (false, self.is_limit);
         self.grows &= self.held_back < LEVEL_ROUNDS && !crowded;
         true
@@ -251,7 +279,12 @@ mod tests {
                 throughput.arrived(MB);
                 // Each that ends makes room for another one, which comes after it.
                 let came = (round - 1) * n + nth;
-                throughput.passed(Nanos::from_millis(round * round_ms), came, n * round + nth - 1, EXPECTED, false);
+                throughput.passed(
+                    Nanos::from_millis(round * round_ms),
+                    Passed::long(came, n * round + nth - 1),
+                    EXPECTED,
+                    false,
+                );
             }
         }
         throughput
@@ -272,7 +305,7 @@ mod tests {
         for round in 41..=44 {
             throughput.holds_back();
             throughput.arrived(16 * MB);
-            throughput.passed(Nanos::from_millis(round * 333), u64::MAX, u64::MAX - 1, EXPECTED, false);
+            throughput.passed(Nanos::from_millis(round * 333), Passed::long(u64::MAX, u64::MAX - 1), EXPECTED, false);
         }
         assert!(!throughput.grows());
     }
@@ -286,7 +319,12 @@ mod tests {
                 throughput.holds_back();
             }
             throughput.arrived(5 * MB);
-            throughput.passed(Nanos::from_millis(40 * 333 + round_ms), u64::MAX, u64::MAX - 1, EXPECTED, false);
+            throughput.passed(
+                Nanos::from_millis(40 * 333 + round_ms),
+                Passed::long(u64::MAX, u64::MAX - 1),
+                EXPECTED,
+                false,
+            );
             throughput.rate() / MB
         };
         // The rest of the last burst counts as well: 20 MB in 2 s.
@@ -294,6 +332,30 @@ mod tests {
         assert_eq!(after(false, 2_000, false), 48, "readers wanted less, which shows nothing");
         assert_eq!(after(true, 650, false), 46, "it took no longer than rounds do");
         assert_eq!(after(true, 2_000, true), 45, "what a start has put in flight is not known");
+    }
+
+    #[test]
+    fn what_longer_requests_tell_in_the_time_of_a_short_one_is_no_rate() {
+        // Eight requests share 10 MB/s, tell 2 MB at once every 200 ms, and take 800 ms.
+        let rate = |is_short| {
+            let mut throughput = of_bursts(2, 200, 40);
+            for burst in 41..=80 {
+                let mut pass = |ms, came, is_short| {
+                    let passed = Passed { came, latest: came, is_short };
+                    throughput.passed(Nanos::from_millis(burst * 200 + ms - 10), passed, EXPECTED, false);
+                };
+                pass(0, burst * 10, is_short);
+                if burst % 4 == 0 {
+                    pass(10, burst * 10 + 1, false);
+                }
+                throughput.arrived(2 * MB);
+                let passed = Passed { came: burst * 10 + 2, latest: burst * 10 + 2, is_short };
+                throughput.passed(Nanos::from_millis(burst * 200 + 24), passed, EXPECTED, false);
+            }
+            throughput.rate() / MB
+        };
+        assert!((9..=10).contains(&rate(true)), "{}", rate(true));
+        assert!(rate(false) > 20, "{}: a burst in the time of a short request", rate(false));
     }
 
     #[test]
@@ -305,7 +367,7 @@ mod tests {
             for nth in 1..=200 {
                 throughput.arrived(MB);
                 let now = Nanos::from_millis(1_000 * burst + 300);
-                throughput.passed(now, 200 * burst + nth, 200 * (burst + 1), EXPECTED, false);
+                throughput.passed(now, Passed::long(200 * burst + nth, 200 * (burst + 1)), EXPECTED, false);
             }
         }
         let rate = throughput.rate();
@@ -318,7 +380,7 @@ mod tests {
         let before = throughput.rate();
         throughput.begins(Nanos::from_millis(1_000_000), 700);
         throughput.arrived(16 * MB);
-        assert!(throughput.passed(Nanos::from_millis(1_000_333), 701, 701, EXPECTED, false));
+        assert!(throughput.passed(Nanos::from_millis(1_000_333), Passed::long(701, 701), EXPECTED, false));
         assert!(throughput.rate() > before / 10 * 9, "{}", throughput.rate());
     }
 }

@@ -39,6 +39,7 @@ use crate::queue::fair_queue::{FairQueue, Owner, Service};
 use crate::queue::hedge::Hedge;
 use crate::queue::link::{Completion, Link, LinkState};
 use crate::queue::requests::{Request, Requests};
+use crate::queue::throughput::Passed;
 use crate::read::event::{Action, Counters, Event};
 use crate::read::turns::Turns;
 use crate::read::waits::Waits;
@@ -304,7 +305,12 @@ impl ReadPath {
                         arrived: (extent.end - finished.arrived) * PAGE_BYTES,
                     };
                     self.link.completed(completion, alone);
-                    let is_over = self.link.passed(now, met.came, self.requests.came(), self.part_pages);
+                    let passed = Passed {
+                        came: met.came,
+                        latest: self.requests.came(),
+                        is_short: self.requests.is_short(extent.pages()),
+                    };
+                    let is_over = self.link.passed(now, passed, self.part_pages);
                     self.queue.grow(self.link.is_growing());
                     if is_over {
                         self.queue.round_ended();

@@ -4,6 +4,7 @@
 //!   predicted by            when                                       ahead at first, at most
 //!     the order of opens    four opens follow an earlier epoch, or     8, 128
 //!                           a program tells the order
+//!     equal distances       the fourth of them                         4, 64
 //!     a walk                the second file in order (or up to the     4, 128
 //!                           sixth, after opens out of order)
 //!     its siblings          the second file opened in a directory      8, 64
@@ -19,7 +20,7 @@
 //! place of the numbers of files. If all that tell orders say so, their sum bounds walks and
 //! siblings as well: these may be the same files.
 //!
-//! The order of opens predicts first, then each walk, the latest first. A walk continues across
+//! The order of opens predicts first, then equal distances, then each walk, the latest first. A walk continues across
 //! directories: into listed subdirectories if it is depth first, and backward in the reader's own
 //! directory if the reader opens files from its end.
 //!
@@ -44,6 +45,7 @@ use crate::directories::event::DirAction;
 use crate::directories::next_files::next_files;
 use crate::directories::open_order::FileRef;
 use crate::directories::open_run::OpenRun;
+use crate::directories::steps::Listings;
 use crate::directories::strays::cost_across;
 use crate::directories::walk::Walk;
 use crate::units::{DirId, Found};
@@ -94,8 +96,9 @@ impl DirReadahead {
         let named = self.dirs.get(&dir).and_then(|known| known.get(entry)).is_some_and(|state| state.named);
         let (is_ahead, waits) = (fetched && !named && !beside, found == Found::InFlight || !fetched);
         let told = self.told_orders.opened((dir, entry), is_ahead, found == Found::Absent, waits);
-        let expected = repeats || told;
-        let is_repeated = told || repeats && self.open_order.is_repeated();
+        let strides = self.strides((dir, entry));
+        let expected = repeats || told || strides;
+        let is_repeated = told || strides || repeats && self.open_order.is_repeated();
         let crossing = if is_repeated { None } else { self.crossing((dir, entry)) };
         let Some(known) = self.dirs.get_mut(&dir) else { return };
         let Some(state) = known.entry(entry) else { return };
@@ -129,8 +132,9 @@ impl DirReadahead {
             (Fetched::Companion | Fetched::Along | Fetched::Across, Found::Absent)
             | (Fetched::No | Fetched::Ahead, _) => {}
         }
-        // A file that was looked up first was no prediction, and a sibling none of a walk.
-        let fetched = fetched && !named && !beside;
+        // A file that was looked up first was no prediction, and one that came in another way none
+        // of a walk.
+        let fetched = fetched && !named && !beside && !strides;
         let last = known.run;
         let mut run = last.unwrap_or_else(|| OpenRun::new(entry));
         run.opened(entry, again, |place| known.is_file_opened(place));
@@ -151,6 +155,10 @@ impl DirReadahead {
             } else if self.open_order.is_repeated() {
                 self.open_order.confidence.hit(true);
             }
+        }
+        if strides && !told && !named {
+            let confidence = &mut self.open_stride.confidence;
+            if fetched && found == Found::Absent { confidence.missed() } else { confidence.hit(waits) }
         }
         let is_companion = self.open_companion((dir, entry));
         // A walk fetches small files only. A companion is left to the other one of its pair.
@@ -188,6 +196,20 @@ impl DirReadahead {
             frame.next = run.next();
         }
         self.walks.push(walk);
+    }
+
+    /// Takes note of how far an open is from the one before. Returns whether it was expected there.
+    fn strides(&mut self, file: FileRef) -> bool {
+        if !self.options.readahead {
+            return false;
+        }
+        let listings = self.listings();
+        let distance = self.open_stride.last().and_then(|last| listings.files_between(last, file));
+        self.open_stride.opened(file, distance)
+    }
+
+    fn listings(&self) -> Listings<'_> {
+        Listings { dirs: &self.dirs, parents: &self.parents }
     }
 
     /// A file was not fetched: there was no room, or the storage failed.
@@ -242,9 +264,18 @@ impl DirReadahead {
             let own = Room { files: self.open_order.confidence.size() as usize, bytes: u64::MAX };
             self.next_of(self.open_order.expected(), own, &mut room, free, &mut wanted);
         }
+        if let Some((last, step)) = self.open_stride.last().zip(self.open_stride.step()) {
+            let own = Room { files: self.open_stride.confidence.size() as usize, bytes: u64::MAX };
+            let listings = self.listings();
+            let next = core::iter::successors(Some(last), |&file| listings.file_after(file, step)).skip(1);
+            self.next_of(next, own, &mut room, free, &mut wanted);
+        }
         let (mut across, is_fresh) = (Vec::new(), self.is_fresh());
         let now = self.now;
-        for walk in self.walks.iter().rev().filter(|walk| walk.contents.is_open() && walk.is_followed(now)) {
+        // A reader that passes over files is not followed as if it read them.
+        let passes_over = self.open_stride.step().is_some_and(|step| step.abs() > 1);
+        let is_followed = |walk: &&Walk| !passes_over && walk.contents.is_open() && walk.is_followed(now);
+        for walk in self.walks.iter().rev().filter(is_followed) {
             let mut left = walk.contents.size();
             let credit = &mut self.across;
             next_files(&self.dirs, &is_fresh, walk, STEPS_MAX, |file, state, is_entered| {
