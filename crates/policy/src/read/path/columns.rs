@@ -10,7 +10,8 @@
 //! To all other mechanisms a run is a stream: it has a number, an owner of the queue, a share of
 //! the memory and turns.
 //!
-//! *Invariant:* nothing is submitted past the end of a chunk but what a reader waits for.
+//! *Invariant:* nothing is submitted past the end of a chunk but what a reader waits for, and what
+//! its kernel reads there.
 //!
 //! The file does not decide what a run wants (`files::layout`). Source: docs/decisions/0094.
 
@@ -27,6 +28,9 @@ impl ReadPath {
         {
             let layout = known.layout.get_or_insert_default();
             self.layouts_bytes -= layout.bytes();
+            if let Some(habit) = self.habit {
+                layout.hint(habit);
+            }
             layout.push(chunk);
             layout.count();
             self.layouts_bytes += layout.bytes();
@@ -42,6 +46,7 @@ impl ReadPath {
             let unread = self.budget.unread_in(file, chunk.extent);
             layout.judge(run, chunk, unread <= chunk.extent.pages() / 2);
         }
+        self.habit = layout.habit().or(self.habit);
         layout.count();
         self.layouts_bytes += layout.bytes();
         run
