@@ -45,8 +45,8 @@ use row::ROW_MAX;
 use run::{ENDS_KEPT, GROUPS_NEAR, Run};
 
 use crate::files::streams::Active;
-use crate::files::window::parts::Part;
-use crate::files::window::{GROWTH, TRUST};
+use crate::files::window::TRUST;
+use crate::files::window::parts::{Limits, Part, part_of};
 use crate::units::{Extent, FOLIO_PAGES_MAX, Nanos};
 
 /// The chunks of one file, and the runs through it.
@@ -122,6 +122,11 @@ impl Layout {
         }
         self.past.observe(chunk.extent, read);
         let mine = self.runs.iter().position(|run| run.has(chunk) || run.begun.contains(&at));
+        // A kernel may read several such groups past the one that its program reads.
+        let is_exact = read == chunk.extent;
+        if mine.is_none() && !is_exact && self.is_only(at) && chunk.extent.pages() <= self.past.most_pages() {
+            return None;
+        }
         // The first page may be that of the neighbour before it, which the kernel has already.
         let begins = read.start <= chunk.extent.start + 1;
         let before = at.checked_sub(1).map(|before| self.chunks[before]);
@@ -171,12 +176,24 @@ impl Layout {
         let is_first = self.is_first(at);
         let run = &mut self.runs[index];
         run.wait(now, waits);
+        if waits {
+            run.grow();
+        }
         run.went_to(read);
-        let id = run.id;
-        let chunk = self.chunks[at];
+        let (id, chunk) = (run.id, self.chunks[at]);
+        // Where chunks adjoin, a kernel's windows begin in the middle of them.
+        if mine.is_some() && run.is_shown() && !run.has_read(chunk) {
+            self.begin(now, index, at, at, false, waits);
+        }
+        // One that goes on behind the only chunk of a group goes into the next group.
+        let behind = match self.past.most_pages() {
+            most @ CROSSED_PAGES..=GROUP_CROSSED_PAGES if self.is_only(at) => most,
+            _ => CROSSED_PAGES,
+        };
+        let run = &mut self.runs[index];
         if mine.is_some() && absent && !run.todo.iter().any(|todo| todo.overlaps(read)) {
             let may_be_row = is_first && !run.is_shown() && read.end > chunk.extent.end;
-            let row = if may_be_row { self.past.within(chunk.extent.end + CROSSED_PAGES) } else { 0 };
+            let row = if may_be_row { self.past.within(chunk.extent.end + behind) } else { 0 };
             run.want_first(Extent::new(read.start, self.past.end_of(chunk.extent).max(row)));
         }
         self.cross(now, index, at, read, waits);
@@ -190,7 +207,10 @@ impl Layout {
         let group = self.chunks[at].group;
         let before = group.checked_sub(1)?;
         let came = |run: &Run| run.columns_of(before).is_some() && run.columns_of(group).is_none();
-        self.runs.iter().position(|run| !run.is_shown() && came(run) && run.ends.contains(&read.start))
+        // The reads of one window come in any order. Of several columns, one is skipped as well.
+        let most = if self.is_only(at) { past::most_pages(read.pages()) } else { 0 };
+        let follows = |&end: &u64| read.start.checked_sub(end).is_some_and(|gap| gap <= most);
+        self.runs.iter().position(|run| !run.is_shown() && came(run) && run.ends.iter().any(follows))
     }
 
     /// `read` goes on with the run at `index` into the group of the chunk at `at`. One that comes
@@ -290,11 +310,17 @@ impl Layout {
             // Several threads may still read the groups before it.
             run.planned.retain(|&(planned, _)| planned + GROUPS_NEAR >= group);
             if waits {
-                run.ahead = (run.ahead * GROWTH).min(run.seen * TRUST).max(run.ahead);
+                run.grow();
             }
         } else {
             self.fetch_row(index, last);
         }
+    }
+
+    /// Whether the chunk at `at` is the only one of its group.
+    fn is_only(&self, at: usize) -> bool {
+        let group = self.chunks[at].group;
+        self.is_first(at) && self.chunks.get(at + 1).is_none_or(|next| next.group != group)
     }
 
     /// Whether the chunk at `at` is the first one of its group.
@@ -367,20 +393,26 @@ impl Layout {
         run.columns.retain(|&column| column != chunk.column);
     }
 
-    /// What to fetch next for run `id`, no more than `ahead_max` pages ahead of its reader, in
-    /// parts of `part_max` pages, or shorter ones where `read` waits.
-    pub(crate) fn next_part(&mut self, id: u64, ahead_max: u64, part_max: u64, read: Extent) -> Option<Part> {
+    /// What to fetch next for run `id`, as far ahead of its reader and in such parts as `limits`
+    /// allow. What `read` waits for comes in several parts, to the end of its chunk.
+    pub(crate) fn next_part(&mut self, id: u64, limits: Limits, read: Extent) -> Option<Part> {
+        let of = self.chunks.partition_point(|chunk| chunk.extent.start <= read.start).checked_sub(1);
+        // A disk reads one part after the other: the rest of a chunk comes no sooner in several.
+        let of = of.filter(|_| !limits.rotational);
+        let until = of.map_or(read.end, |at| read.end.max(self.chunks[at].extent.end));
+        let awaited = Extent::new(read.start, until);
         let run = self.runs.iter_mut().find(|run| run.id == id)?;
-        while run.todo.is_empty() && run.is_shown() {
+        let mut part = limits.part_pages_max;
+        while run.is_shown() {
             let group = run.front;
             let current = run.groups.iter().map(|&(group, _)| group).max().unwrap_or_default();
             let planned = run.planned.iter().filter(|&&(planned, _)| planned > current).map(|&(_, pages)| pages);
-            if group > current && planned.sum::<u64>() >= ahead_max.min(run.ahead) {
-                return None;
-            }
+            let (planned, ahead) = (planned.sum::<u64>(), limits.ahead_pages_max.min(run.ahead));
+            part = part_of(ahead, planned, limits);
             let chunks = chunks_of(&self.chunks, group);
-            if chunks.is_empty() {
-                return None;
+            let is_enough = run.has_todo(part) || (group > current && planned >= ahead);
+            if is_enough || chunks.is_empty() {
+                break;
             }
             let (mut pages, first) = (0, self.chunks.partition_point(|chunk| chunk.group < group));
             for (nth, chunk) in chunks.iter().enumerate() {
@@ -396,9 +428,21 @@ impl Layout {
             run.front += 1;
         }
         let &extent = run.todo.front()?;
-        let part = if extent.overlaps(read) { PART_PAGES_WAITING.min(part_max) } else { part_max };
+        let is_awaited = extent.overlaps(awaited);
+        if is_awaited {
+            // Near parts are short, so that they come soon.
+            part = part.min(PART_PAGES_WAITING.max(extent.start.saturating_sub(awaited.start) / PARTS_WAITING));
+        }
+        if !limits.rotational {
+            // What is asked for last is not to come long after all else.
+            let rest = self.chunks.last().map_or(0, |last| last.extent.end.saturating_sub(extent.start));
+            part = part.min((rest / PARTS_LAST).next_power_of_two().max(PART_PAGES_WAITING));
+        }
         let end = (extent.start + part.max(FOLIO_PAGES_MAX)) / FOLIO_PAGES_MAX * FOLIO_PAGES_MAX;
-        Some(Part::plain(Extent::new(extent.start, end.min(extent.end))))
+        // A tail too small for a request of its own joins the last part that is waited for.
+        let joins = is_awaited && extent.end < end + part / 4;
+        let end = if joins { extent.end } else { end.min(extent.end) };
+        Some(Part::plain(Extent::new(extent.start, end)))
     }
 
     /// The pages before `until` of what is to be fetched next have been submitted, or are there.
@@ -479,6 +523,16 @@ const DISTRUST_MAX: u32 = 64;
 /// request.
 const PART_PAGES_WAITING: u64 = 256;
 
+/// Parts of what lies between a reader and the part of its chunk that is fetched next. Lower: it
+/// waits for long parts, of which few are on their way at first. Higher: more requests for a long
+/// chunk. Source: derived: 8 MiB in parts of 1 MiB, the least bound of `queue::link`.
+const PARTS_WAITING: u64 = 8;
+
+/// Parts of what is left of a file at least. Lower: the last part comes long after all others.
+/// Higher: more requests at the end of each file. Source: the parts of a first window
+/// (`window::parts`).
+const PARTS_LAST: u64 = 4;
+
 /// Time without a read after which the reader of a run counts as stopped: 5 s. Lower: what is
 /// fetched for a program that computes goes to others. Higher: what is fetched for one that has
 /// ended is kept from others. Source: the time that a stream counts as active
@@ -489,6 +543,19 @@ const STOPPED: Nanos = Nanos::from_millis(5_000);
 mod tests {
     use super::run::BEGUN_MAX;
     use super::*;
+
+    const LIMITS: Limits = Limits {
+        file_pages: u64::MAX,
+        ahead_pages_max: u64::MAX,
+        part_pages_max: 2_048,
+        streams: 1,
+        paced: false,
+        gap_pages_max: 0,
+        is_growing: false,
+        rotational: false,
+        sorted_pages_max: 0,
+        records_apart: 0,
+    };
 
     const NOTHING: Extent = Extent::new(u64::MAX, u64::MAX);
 
@@ -509,7 +576,8 @@ mod tests {
     /// All that is planned, side by side as one.
     fn planned(layout: &mut Layout, run: u64, ahead: u64, read: Extent) -> Vec<Extent> {
         let mut extents: Vec<Extent> = Vec::new();
-        while let Some(part) = layout.next_part(run, ahead, 2_048, read) {
+        let limits = Limits { ahead_pages_max: ahead, ..LIMITS };
+        while let Some(part) = layout.next_part(run, limits, read) {
             match extents.last_mut() {
                 Some(last) if last.end == part.extent.start => last.end = part.extent.end,
                 _ => extents.push(part.extent),
@@ -627,6 +695,42 @@ mod tests {
         let fetched = fetched.map(|extent| extent.end).max();
         assert!(fetched < Some(401), "not the next group: {fetched:?}");
         assert!(!layout.runs[0].is_shown());
+    }
+
+    #[test]
+    fn a_window_of_a_kernel_that_comes_in_any_order_goes_on_into_the_next_group() {
+        let mut layout = Layout::default();
+        for group in 0..40 {
+            let start = 2_000 * u64::from(group);
+            layout.push(Chunk { extent: Extent::new(start, start + 2_001), group, column: 0 });
+        }
+        for piece in [0, 3, 1, 2, 6, 4, 7, 5, 11, 8, 9, 10, 15, 12] {
+            read(&mut layout, Extent::new(256 * piece, 256 * piece + 256));
+        }
+        assert!(layout.runs[0].is_shown(), "more than five pieces of the second group");
+        // From here on windows begin in the middle of chunks, and what is there is not told.
+        let front = layout.runs[0].front;
+        let run = layout.observe(Nanos(0), Extent::new(8_100, 8_356), false, true);
+        assert_eq!(run, Some(layout.runs[0].id));
+        planned(&mut layout, FIRST_RUN, 20_000, NOTHING);
+        assert!(layout.runs[0].front > front + 2, "{} after {front}", layout.runs[0].front);
+    }
+
+    #[test]
+    fn what_adjoins_in_the_next_group_is_of_the_same_part_and_the_last_parts_are_short() {
+        let mut layout = layout(200, 1);
+        read(&mut layout, chunk(0, 0, 1));
+        let run = layout.observe(Nanos(0), chunk(1, 0, 1), true, true).unwrap();
+        layout.runs[0].ahead = 64 * 200;
+        let parts: Vec<u64> = core::iter::from_fn(|| {
+            let part = layout.next_part(run, LIMITS, NOTHING)?;
+            layout.planned(run, part.extent.end);
+            Some(part.extent.pages())
+        })
+        .collect();
+        assert_eq!(parts.iter().sum::<u64>(), 64 * 199);
+        let (longest, last) = (parts.iter().max(), parts.last());
+        assert!(longest == Some(&512) && last <= Some(&256) && parts[0] == 256, "{parts:?}");
     }
 
     #[test]

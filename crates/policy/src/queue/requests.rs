@@ -512,7 +512,9 @@ mod tests {
         assert_eq!(requests.left_to_older(ids[3]), 2 * GRANT_PAGES);
         // Demand is first, and leaves memory to those before it.
         requests.promote(ids[11]);
-        [ids[11], ids[2], ids[1]].iter().for_each(|&id| requests.wants(id, Nanos(0)));
+        for id in [ids[11], ids[2], ids[1]] {
+            requests.wants(id, Nanos(0));
+        }
         assert_eq!(requests.first_wanting().unwrap().0, ids[11]);
         let oldest = |requests: &Requests, id| requests.oldest_left_to(id).map(|(older, _)| older);
         assert_eq!(oldest(&requests, ids[11]), Some(ids[1]));

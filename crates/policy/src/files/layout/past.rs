@@ -93,8 +93,13 @@ impl Past {
 
     /// Pages in a row that no kernel reads past the end of a chunk.
     pub(super) fn most_pages(&self) -> u64 {
-        self.longest * (WINDOWS_MAX + 1)
+        most_pages(self.longest)
     }
+}
+
+/// Pages in a row that no kernel whose reads have so many pages reads past the end of a chunk.
+pub(super) fn most_pages(read: u64) -> u64 {
+    read * (WINDOWS_MAX + 1)
 }
 
 /// Ends that are remembered. Lower: threads that read side by side have what the others have read

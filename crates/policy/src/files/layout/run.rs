@@ -15,6 +15,7 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
 use crate::files::layout::chunk::Chunk;
+use crate::files::window::{GROWTH, TRUST};
 use crate::units::{Extent, Nanos};
 
 /// One reader, or several side by side, that goes from group to group.
@@ -99,6 +100,11 @@ impl Run {
         self.columns_of(chunk.group).is_some_and(|columns| columns.binary_search(&chunk.column).is_ok())
     }
 
+    /// Whether a part of so many pages is to be fetched, or one to which nothing adjoins any more.
+    pub(super) fn has_todo(&self, pages: u64) -> bool {
+        self.todo.len() > 1 || self.todo.front().is_some_and(|only| only.pages() >= pages)
+    }
+
     /// `extent` is to be fetched behind all else: as one with what it adjoins.
     pub(super) fn want(&mut self, extent: Extent) {
         match self.todo.back_mut() {
@@ -154,6 +160,11 @@ impl Run {
             self.ends.pop_front();
         }
         self.ends.push_back(read.end);
+    }
+
+    /// Its reader waits: it wants to be farther ahead of it, as far as it is trusted.
+    pub(super) fn grow(&mut self) {
+        self.ahead = (self.ahead * GROWTH).min(self.seen * TRUST).max(self.ahead);
     }
 
     /// Takes note of a read.

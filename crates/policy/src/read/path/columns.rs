@@ -61,8 +61,7 @@ impl ReadPath {
     /// Submits what `run` wants next; `read` is the extent that its reader waits for.
     pub(super) fn plan_run(&mut self, now: Nanos, file: FileId, run: u64, read: Extent, file_pages: u64) {
         let limits = self.limits(now, file, run, file_pages);
-        let (most, part) = (limits.ahead_pages_max, limits.part_pages_max);
-        while let Some(part) = self.layout(file).and_then(|layout| layout.next_part(run, most, part, read)) {
+        while let Some(part) = self.layout(file).and_then(|layout| layout.next_part(run, limits, read)) {
             let until = self.submit_part(file, Ahead::Stream(run), part, read).err();
             if let Some(layout) = self.layout(file) {
                 layout.planned(run, until.unwrap_or(part.extent.end));
