@@ -30,7 +30,7 @@
 //! The folder does not make requests, charge memory or know what is resident: `read` asks it and
 //! tells it. Source: Linux's on-demand readahead of 2007 (a window grows when its reader waits,
 //! and shrinks when its pages are evicted unread); docs/decisions/0005, 0006, 0008, 0010, 0012,
-//! 0013, 0014, 0018, 0052, 0058, 0059, 0064, 0075, 0087, 0094, 0097.
+//! 0013, 0014, 0018, 0052, 0058, 0059, 0064, 0075, 0087, 0094, 0097, 0098.
 
 pub(crate) mod cached;
 pub(crate) mod forgotten;

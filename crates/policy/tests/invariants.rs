@@ -224,10 +224,11 @@ fn run_on(driver: &mut Driver, steps: &[Step]) {
             Step::Chunks { file, pages } => {
                 let size = SIZES[file as usize];
                 if driver.files.contains_key(&FileId(file)) {
-                    for (nth, start) in (0..).zip((0..size - 1).step_by(pages as usize)) {
+                    let starts = (0..).zip((0..size - 1).step_by(pages as usize));
+                    driver.tell_chunks(starts.map(|(nth, start)| {
                         let extent = Extent::new(start, (start + pages + 1).min(size));
-                        driver.tell(Event::Chunk { file: FileId(file), extent, group: nth / 4, column: nth % 4 });
-                    }
+                        Event::Chunk { file: FileId(file), extent, group: nth / 4, column: nth % 4 }
+                    }));
                 }
                 continue;
             }
@@ -527,6 +528,27 @@ fn what_a_read_stands_on_is_not_discarded() {
     driver.complete(0, false);
     driver.answer();
     assert!(driver.reads.is_empty());
+}
+
+/// A request that a read has waited for goes on after that read, and leaves memory for those that
+/// were made before it. They wait for that memory themselves, and nothing else is on its way. The
+/// driver sees that the storage is not idle.
+#[test]
+fn what_is_left_to_older_requests_is_given_to_them() {
+    let file = FileId(0);
+    for nth in 0..32 {
+        let mut driver = Driver::new(STORE);
+        driver.files.insert(file, 20_000);
+        driver.tell(Event::Open { file, pages: 20_000 });
+        driver.tell(Event::Prefetch { file });
+        let Some(&(_, extent, _)) = driver.requests.values().nth(nth) else { continue };
+        driver.read(file, Extent::new(extent.start, extent.start + 8));
+        for at in 0..200 {
+            driver.complete(at, false);
+            driver.answer();
+        }
+        assert!(driver.reads.is_empty());
+    }
 }
 
 #[test]

@@ -47,6 +47,7 @@ pub use outcome::{optimum, picture};
 pub use policy::{Grain, Policy, Reading};
 pub use region::Swapped;
 pub use scenario::change::Change;
+pub use scenario::chunk::Chunk;
 pub use scenario::{Beside, Reads, Scenario, Tiered, simulate};
 pub use stack::Stack;
 pub use stack::policy_name::PolicyName;

@@ -4,6 +4,7 @@
 //! region of memory in `region`.
 
 pub(crate) mod change;
+pub(crate) mod chunk;
 mod policies;
 
 use foreread_device::latency::{FirstByte, SlowTail};
@@ -30,6 +31,7 @@ use crate::world::reader::Start;
 use crate::world::tier::Tier;
 use crate::world::together::Together;
 use change::Change;
+use chunk::Chunk;
 
 /// The reads of all readers. A reader has one read at a time.
 pub enum Reads<'w> {
@@ -111,6 +113,8 @@ pub struct Scenario<'w> {
     pub watch: Option<Watch>,
     /// A local copy of what was read once, in front of the device.
     pub tier: Option<Tiered>,
+    /// Where the chunks of each file lie, if its files say so.
+    pub chunks: Vec<Chunk>,
 }
 
 /// A tier in front of the device.
@@ -152,6 +156,7 @@ impl<'w> Scenario<'w> {
             changes: Vec::new(),
             watch: None,
             tier: workload.tier.as_ref().map(|tier| Tiered::of(tier, workload.files.count)).transpose()?,
+            chunks: Vec::new(),
         })
     }
 
@@ -197,7 +202,8 @@ impl<'w> Scenario<'w> {
             Front { piece_pages: serves_mounts.then_some(MOUNT_PIECE_PAGES), piece_ns: 0, page_ns: PAGE_NS };
         if let Some(bytes) = self.page_cache_bytes.filter(|_| serves_mounts) {
             let of_mount = Front { piece_pages: None, piece_ns: MOUNT_PIECE_NS, page_ns: 0 };
-            let mut mount = World::new(boxed, storage, of_mount, self.until_ns, self.sizes.clone());
+            let mount = World::new(boxed, storage, of_mount, self.until_ns, self.sizes.clone());
+            let mut mount = mount.with_chunks(std::mem::take(&mut self.chunks));
             if self.picture {
                 mount = mount.with_picture();
             }
@@ -220,7 +226,7 @@ impl<'w> Scenario<'w> {
             Start { operations, own_descriptors, pattern, beside: beside.is_some() }
         };
         let tier = self.tier.map(|tiered| tiered.tier(&self.sizes));
-        let mut world = World::new(boxed, storage, front, self.until_ns, self.sizes);
+        let mut world = World::new(boxed, storage, front, self.until_ns, self.sizes).with_chunks(self.chunks);
         if let Some(tier) = tier {
             world = world.with_tier(tier);
         }

@@ -43,6 +43,7 @@ use crate::outcome::violation::Violation;
 use crate::page_map::PageMap;
 use crate::policy::{Grain, Policy};
 use crate::scenario::change::Change;
+use crate::scenario::chunk::Chunk;
 use crate::storage::Storage;
 use crate::storage::delivery::Delivery;
 use fate::Faults;
@@ -65,6 +66,8 @@ pub(crate) struct World<'w> {
     front: Front,
     storage: Storage,
     tier: Option<Tier>,
+    /// Where the chunks of each file lie.
+    chunks: Vec<Chunk>,
     /// Bytes of each file.
     sizes: Vec<u64>,
     /// The file number that policy knows, by the index of the file.
@@ -146,6 +149,7 @@ impl<'w> World<'w> {
             front,
             storage,
             tier: None,
+            chunks: Vec::new(),
             opened: vec![false; sizes.len()],
             closed: vec![false; sizes.len()],
             ids: (0..sizes.len() as u64).collect(),

@@ -50,6 +50,7 @@ fn replay(name: &str, device: &str, policy: PolicyName) -> Tally {
         changes: Vec::new(),
         watch: None,
         tier: None,
+        chunks: Vec::new(),
     };
     scenario.run(policy).unwrap_or_else(|error| panic!("{name} on {device}: {error:?}"))
 }

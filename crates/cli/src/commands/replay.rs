@@ -211,6 +211,7 @@ fn scenario<'w, R: BufRead + 'w>(
         changes: Vec::new(),
         watch: None,
         tier: None,
+        chunks: Vec::new(),
     }
 }
 

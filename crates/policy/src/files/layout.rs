@@ -14,37 +14,40 @@
 //! unread leaves them.
 //!
 //! In the first group of a reader, columns that lie side by side and are read one after the other
-//! have those behind them fetched: the more of them, the more.
+//! have those behind them fetched: the more of them, the more (`row`).
 //!
 //! Threads may read several groups at once: reads near each other are one run. A kernel reads
-//! ahead past the end of a chunk. So one that reads reach from the chunk before it counts as
-//! read once they have come to its end. A read that begins elsewhere in a chunk of which nothing
-//! was fetched is none of a run. Where chunks were fetched and not read, those that follow are
-//! not fetched whole for a while: their reader has an index of pages.
+//! ahead past the end of a chunk: what it reads there is fetched with the chunk (`past`). So one
+//! that reads reach from the chunk before it counts as read once they have come to its end, and
+//! the next group once they are farther in it than a kernel reads. A read that begins elsewhere in
+//! a chunk of which nothing was fetched is none of a run. Where chunks were fetched and not read,
+//! those that follow are not fetched whole for a while: their reader has an index of pages.
 //!
-//! *Invariants:* what is planned lies in chunks. The number of chunks, of runs and of groups that
-//! a run remembers is bounded.
+//! *Invariants:* what is planned lies in chunks, or right behind one. The number of chunks, of
+//! runs and of groups that a run remembers is bounded.
 //!
 //! The file knows no format, and not what is resident: the driver tells the chunks
 //! (`Event::Chunk`), `read::path::columns` asks and submits. Source: Parquet's footer, which says
-//! all of it; the window grows as that of a stream (`window`); docs/decisions/0094.
+//! all of it; the window grows as that of a stream (`window`); docs/decisions/0094, 0098.
 
-use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
-use crate::files::streams::Active;
-use crate::files::window::parts::Part;
-use crate::files::window::{GROWTH, TRUST};
-use crate::units::{Extent, FOLIO_PAGES_MAX, Nanos};
+mod chunk;
+mod past;
+mod row;
+mod run;
 
-/// A chunk: the values of one column in one group.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Chunk {
-    /// Its pages. The first and the last may hold bytes of its neighbours.
-    pub(crate) extent: Extent,
-    pub(crate) group: u32,
-    pub(crate) column: u32,
-}
+pub(crate) use chunk::Chunk;
+use chunk::chunks_of;
+pub(crate) use past::Habit;
+use past::Past;
+use row::ROW_MAX;
+use run::{ENDS_KEPT, GROUPS_NEAR, Run};
+
+use crate::files::streams::Active;
+use crate::files::window::TRUST;
+use crate::files::window::parts::{Limits, Part, part_of};
+use crate::units::{Extent, FOLIO_PAGES_MAX, Nanos};
 
 /// The chunks of one file, and the runs through it.
 #[derive(Debug, Default)]
@@ -55,101 +58,10 @@ pub(crate) struct Layout {
     next_id: u64,
     /// How many more chunks are not fetched whole.
     distrust: u32,
+    /// How far its readers read past the end of a chunk.
+    past: Past,
     /// The memory that it took when it was counted last.
     counted_bytes: u64,
-}
-
-/// One reader, or several side by side, that goes from group to group.
-#[derive(Debug)]
-struct Run {
-    id: u64,
-    /// The latest groups that were read, and the columns of each.
-    groups: VecDeque<(u32, Vec<u32>)>,
-    /// The columns that are read of each group, once that is shown; ascending.
-    columns: Vec<u32>,
-    /// The group after the last one planned.
-    front: u32,
-    /// The groups planned ahead of the reader, and the pages of each.
-    planned: VecDeque<(u32, u64)>,
-    /// What is to be fetched, in this order.
-    todo: VecDeque<Extent>,
-    /// Chunks that were fetched whole, the oldest first, until it is known whether they are read.
-    begun: VecDeque<usize>,
-    /// Pages of the chunks that it has begun.
-    seen: u64,
-    /// Pages wanted ahead of the reader.
-    ahead: u64,
-    /// It has read on from a chunk into the next one, to the end of that.
-    crosses: bool,
-    /// Where its latest reads ended.
-    ends: VecDeque<u64>,
-    last: Nanos,
-    waited_at: Option<Nanos>,
-}
-
-impl Run {
-    fn new(id: u64, now: Nanos) -> Self {
-        Self {
-            id,
-            groups: VecDeque::new(),
-            columns: Vec::new(),
-            front: 0,
-            planned: VecDeque::new(),
-            todo: VecDeque::new(),
-            begun: VecDeque::new(),
-            seen: 0,
-            ahead: 0,
-            crosses: false,
-            ends: VecDeque::new(),
-            last: now,
-            waited_at: None,
-        }
-    }
-
-    /// Memory that it takes, in bytes.
-    fn bytes(&self) -> usize {
-        let columns = 4 * self.columns.len().max(4);
-        let groups = self.groups.len() * (size_of::<(u32, Vec<u32>)>() + columns);
-        let wanted = size_of::<Extent>() * (self.planned.len() + self.todo.len()) + 8 * (self.begun.len() + ENDS_KEPT);
-        size_of::<Self>() + columns + groups + wanted
-    }
-
-    /// Whether its next groups are known.
-    fn is_shown(&self) -> bool {
-        !self.columns.is_empty()
-    }
-
-    /// Whether a read of `group` may be its own.
-    fn is_near(&self, group: u32) -> bool {
-        let near = |&(known, _): &(u32, Vec<u32>)| group.abs_diff(known) <= GROUPS_NEAR;
-        self.groups.iter().any(near) || (self.is_shown() && self.planned.iter().any(|&(known, _)| known == group))
-    }
-
-    /// Whether it has begun `chunk`, or planned it.
-    fn has(&self, chunk: Chunk) -> bool {
-        let is_read = |(group, columns): &(u32, Vec<u32>)| *group == chunk.group && columns.contains(&chunk.column);
-        self.groups.iter().any(is_read)
-            || (self.columns.contains(&chunk.column) && self.planned.iter().any(|&(group, _)| group == chunk.group))
-    }
-
-    /// The columns that were read of `group` lately.
-    fn columns_of(&self, group: u32) -> Option<&Vec<u32>> {
-        self.groups.iter().find(|(known, _)| *known == group).map(|(_, columns)| columns)
-    }
-
-    /// `chunk` is read for the first time.
-    fn note(&mut self, chunk: Chunk) {
-        if let Some((_, columns)) = self.groups.iter_mut().find(|(known, _)| *known == chunk.group) {
-            if !columns.contains(&chunk.column) {
-                columns.push(chunk.column);
-            }
-            return;
-        }
-        if self.groups.len() >= GROUPS_KEPT {
-            self.groups.pop_front();
-        }
-        self.groups.push_back((chunk.group, Vec::from([chunk.column])));
-    }
 }
 
 impl Layout {
@@ -160,8 +72,19 @@ impl Layout {
             last.group <= chunk.group && last.extent.start <= chunk.extent.start && last.extent.end <= chunk.extent.end
         };
         if !chunk.extent.is_empty() && self.chunks.len() < CHUNKS_MAX && self.chunks.last().is_none_or(is_next) {
+            self.past.ends_at(chunk.extent.end);
             self.chunks.push(chunk);
         }
+    }
+
+    /// Takes over what another file's readers have shown of their kernel.
+    pub(crate) fn hint(&mut self, past: Habit) {
+        self.past.hint(past);
+    }
+
+    /// What its readers have shown of their kernel.
+    pub(crate) fn habit(&self) -> Option<Habit> {
+        self.past.habit()
     }
 
     /// No program has the file open any more.
@@ -197,7 +120,13 @@ impl Layout {
         if read.start >= chunk.extent.end {
             return None;
         }
+        self.past.observe(chunk.extent, read);
         let mine = self.runs.iter().position(|run| run.has(chunk) || run.begun.contains(&at));
+        // A kernel may read several such groups past the one that its program reads.
+        let is_exact = read == chunk.extent;
+        if mine.is_none() && !is_exact && self.is_only(at) && chunk.extent.pages() <= self.past.most_pages() {
+            return None;
+        }
         // The first page may be that of the neighbour before it, which the kernel has already.
         let begins = read.start <= chunk.extent.start + 1;
         let before = at.checked_sub(1).map(|before| self.chunks[before]);
@@ -206,6 +135,13 @@ impl Layout {
         };
         if begins && before.is_some_and(is_neighbours) {
             return None;
+        }
+        // A program's own reads begin with the page of the chunk's first byte, and reach its end.
+        if mine.is_none()
+            && (read.start > chunk.extent.start || read.end < chunk.extent.end)
+            && let Some(index) = self.coming_from_before(at, read)
+        {
+            return Some(self.go_on_behind(now, index, at, read, waits));
         }
         if !begins {
             return self.go_on(now, at, mine, read, absent, waits);
@@ -237,16 +173,63 @@ impl Layout {
             run.columns_of(group).is_some() && run.ends.iter().any(|&end| read.start <= end && end < read.end)
         };
         let index = mine.or_else(|| self.runs.iter().position(goes_on))?;
+        let is_first = self.is_first(at);
         let run = &mut self.runs[index];
         run.wait(now, waits);
+        if waits {
+            run.grow();
+        }
         run.went_to(read);
-        let id = run.id;
-        let chunk = self.chunks[at];
+        let (id, chunk) = (run.id, self.chunks[at]);
+        // Where chunks adjoin, a kernel's windows begin in the middle of them.
+        if mine.is_some() && run.is_shown() && !run.has_read(chunk) {
+            self.begin(now, index, at, at, false, waits);
+        }
+        // One that goes on behind the only chunk of a group goes into the next group.
+        let behind = match self.past.most_pages() {
+            most @ CROSSED_PAGES..=GROUP_CROSSED_PAGES if self.is_only(at) => most,
+            _ => CROSSED_PAGES,
+        };
+        let run = &mut self.runs[index];
         if mine.is_some() && absent && !run.todo.iter().any(|todo| todo.overlaps(read)) {
-            run.todo.push_front(Extent::new(read.start, chunk.extent.end));
+            let may_be_row = is_first && !run.is_shown() && read.end > chunk.extent.end;
+            let row = if may_be_row { self.past.within(chunk.extent.end + behind) } else { 0 };
+            run.want_first(Extent::new(read.start, self.past.end_of(chunk.extent).max(row)));
         }
         self.cross(now, index, at, read, waits);
         Some(id)
+    }
+
+    /// `read` is of no run. Returns the run whose reads it goes on with from the group before the
+    /// one of the chunk at `at`, as a kernel reads, or a reader of all groups. Where that run has
+    /// read in this group as well, its reads have come from there.
+    fn coming_from_before(&self, at: usize, read: Extent) -> Option<usize> {
+        let group = self.chunks[at].group;
+        let before = group.checked_sub(1)?;
+        let came = |run: &Run| run.columns_of(before).is_some() && run.columns_of(group).is_none();
+        // The reads of one window come in any order. Of several columns, one is skipped as well.
+        let most = if self.is_only(at) { past::most_pages(read.pages()) } else { 0 };
+        let follows = |&end: &u64| read.start.checked_sub(end).is_some_and(|gap| gap <= most);
+        self.runs.iter().position(|run| !run.is_shown() && came(run) && run.ends.iter().any(follows))
+    }
+
+    /// `read` goes on with the run at `index` into the group of the chunk at `at`. One that comes
+    /// farther than a kernel reads ahead reads that group as well.
+    fn go_on_behind(&mut self, now: Nanos, index: usize, at: usize, read: Extent, waits: bool) -> u64 {
+        let group = self.chunks[at].group;
+        let first = self.chunks.partition_point(|chunk| chunk.group < group);
+        let until = self.chunks[first].extent.start + self.past.most_pages();
+        let before = chunks_of(&self.chunks, group - 1).len();
+        let run = &mut self.runs[index];
+        run.wait(now, waits);
+        run.went_to(read);
+        let is_whole = run.columns_of(group - 1).is_some_and(|columns| columns.len() == before);
+        if read.end >= until {
+            self.begin(now, index, first, at, true, waits);
+        } else if is_whole && until - read.start <= GROUP_CROSSED_PAGES {
+            run.want_first(Extent::new(read.start, self.past.within(until)));
+        }
+        self.runs[index].id
     }
 
     /// The reads of the run at `index` have come from the chunk before it into the one at `at`, or
@@ -265,8 +248,9 @@ impl Layout {
                 run.crosses |= !run.has(chunk);
                 self.begin(now, index, at, at, false, waits);
             } else if !run.is_shown() && !run.begun.contains(&at) && (run.crosses || pages >= CROSSED_PAGES) {
-                run.begun.push_back(at);
-                run.todo.push_front(Extent::new(read.end, chunk.extent.end));
+                run.fetches(at);
+                run.want_first(Extent::new(read.end, self.past.end_of(chunk.extent)));
+                self.fetch_row(index, at);
             }
         }
     }
@@ -293,22 +277,20 @@ impl Layout {
         for at in (first..=last).rev() {
             let chunk = self.chunks[at];
             if absent {
-                run.todo.push_front(chunk.extent);
+                run.want_first(Extent::new(chunk.extent.start, self.past.end_of(chunk.extent)));
             }
-            let is_known = run.columns_of(chunk.group).is_some_and(|columns| columns.contains(&chunk.column));
-            if is_known {
+            if run.has_read(chunk) {
                 continue;
             }
             run.seen += chunk.extent.pages();
             if !run.has(chunk) && !run.begun.contains(&at) {
-                run.begun.push_back(at);
+                run.fetches(at);
             }
             run.note(chunk);
             let before = chunk.group.checked_sub(1).and_then(|before| run.columns_of(before));
-            let repeats = before.is_some_and(|columns| columns.contains(&chunk.column));
+            let repeats = before.is_some_and(|columns| columns.binary_search(&chunk.column).is_ok());
             if !run.is_shown() && repeats {
                 run.columns = before.cloned().unwrap_or_default();
-                run.columns.sort_unstable();
                 (run.front, run.ahead) = (chunk.group, run.seen * TRUST);
             } else if run.is_shown()
                 && let Err(place) = run.columns.binary_search(&chunk.column)
@@ -323,24 +305,66 @@ impl Layout {
             }
         }
         let group = self.chunks[last].group;
-        if !run.is_shown() {
-            let is_read = |chunk: &&Chunk| chunk.group == group && run.has(**chunk);
-            let row = self.chunks[..=last].iter().rev().take_while(is_read).count();
-            for at in (last + 1..self.chunks.len()).take(row.saturating_sub(ROW)) {
-                let next = self.chunks[at];
-                if next.group == group && !run.begun.contains(&at) {
-                    run.begun.push_back(at);
-                    run.todo.push_back(next.extent);
-                }
-            }
-        }
         if run.is_shown() {
             run.front = run.front.max(group);
             // Several threads may still read the groups before it.
             run.planned.retain(|&(planned, _)| planned + GROUPS_NEAR >= group);
             if waits {
-                run.ahead = (run.ahead * GROWTH).min(run.seen * TRUST).max(run.ahead);
+                run.grow();
             }
+        } else {
+            self.fetch_row(index, last);
+        }
+    }
+
+    /// Whether the chunk at `at` is the only one of its group.
+    fn is_only(&self, at: usize) -> bool {
+        let group = self.chunks[at].group;
+        self.is_first(at) && self.chunks.get(at + 1).is_none_or(|next| next.group != group)
+    }
+
+    /// Whether the chunk at `at` is the first one of its group.
+    fn is_first(&self, at: usize) -> bool {
+        at.checked_sub(1).is_none_or(|before| self.chunks[before].group != self.chunks[at].group)
+    }
+
+    /// The run at `index` has come to the chunk at `last` in its first group. What lies behind a
+    /// row of columns that it has read is fetched.
+    fn fetch_row(&mut self, index: usize, last: usize) {
+        let run = &self.runs[index];
+        let group = self.chunks[last].group;
+        // What was fetched behind a row and is resident is read without being told of.
+        let is_of_row = |at: usize| run.rows.iter().any(|&(from, to)| from <= at && at <= to);
+        let is_read = |&at: &usize| {
+            self.chunks[at].group == group && (at == last || run.has_read(self.chunks[at]) || is_of_row(at))
+        };
+        let first = (0..=last).rev().take(ROW_MAX).take_while(is_read).last().unwrap_or(last);
+        let pages = self.chunks[last].extent.end - self.chunks[first].extent.start;
+        let until = self.chunks[last].extent.end + row::ahead(last - first + 1, self.is_first(first), pages);
+        let run = &mut self.runs[index];
+        for at in first..last {
+            run.note(self.chunks[at]);
+        }
+        let row = run.rows.iter().position(|&(from, to)| from <= last && last <= to);
+        let from = row.map_or(last, |row| run.rows[row].1) + 1;
+        let is_behind = |&at: &usize| self.chunks[at].group == group && self.chunks[at].extent.start + 1 < until;
+        let mut to = from;
+        for at in (from..self.chunks.len()).take_while(is_behind) {
+            to = at + 1;
+            if !run.has_read(self.chunks[at]) && !run.begun.contains(&at) {
+                run.fetches(at);
+                run.want(self.chunks[at].extent);
+            }
+        }
+        match row {
+            Some(row) => run.rows[row].1 = to - 1,
+            None if to > from => {
+                if run.rows.len() >= ENDS_KEPT {
+                    run.rows.pop_front();
+                }
+                run.rows.push_back((last, to - 1));
+            }
+            None => {}
         }
     }
 
@@ -369,20 +393,26 @@ impl Layout {
         run.columns.retain(|&column| column != chunk.column);
     }
 
-    /// What to fetch next for run `id`, no more than `ahead_max` pages ahead of its reader, in
-    /// parts of `part_max` pages, or shorter ones where `read` waits.
-    pub(crate) fn next_part(&mut self, id: u64, ahead_max: u64, part_max: u64, read: Extent) -> Option<Part> {
+    /// What to fetch next for run `id`, as far ahead of its reader and in such parts as `limits`
+    /// allow. What `read` waits for comes in several parts, to the end of its chunk.
+    pub(crate) fn next_part(&mut self, id: u64, limits: Limits, read: Extent) -> Option<Part> {
+        let of = self.chunks.partition_point(|chunk| chunk.extent.start <= read.start).checked_sub(1);
+        // A disk reads one part after the other: the rest of a chunk comes no sooner in several.
+        let of = of.filter(|_| !limits.rotational);
+        let until = of.map_or(read.end, |at| read.end.max(self.chunks[at].extent.end));
+        let awaited = Extent::new(read.start, until);
         let run = self.runs.iter_mut().find(|run| run.id == id)?;
-        while run.todo.is_empty() && run.is_shown() {
+        let mut part = limits.part_pages_max;
+        while run.is_shown() {
             let group = run.front;
             let current = run.groups.iter().map(|&(group, _)| group).max().unwrap_or_default();
             let planned = run.planned.iter().filter(|&&(planned, _)| planned > current).map(|&(_, pages)| pages);
-            if group > current && planned.sum::<u64>() >= ahead_max.min(run.ahead) {
-                return None;
-            }
+            let (planned, ahead) = (planned.sum::<u64>(), limits.ahead_pages_max.min(run.ahead));
+            part = part_of(ahead, planned, limits);
             let chunks = chunks_of(&self.chunks, group);
-            if chunks.is_empty() {
-                return None;
+            let is_enough = run.has_todo(part) || (group > current && planned >= ahead);
+            if is_enough || chunks.is_empty() {
+                break;
             }
             let (mut pages, first) = (0, self.chunks.partition_point(|chunk| chunk.group < group));
             for (nth, chunk) in chunks.iter().enumerate() {
@@ -390,20 +420,29 @@ impl Layout {
                 if !is_wanted || run.columns_of(group).is_some_and(|begun| begun.contains(&chunk.column)) {
                     continue;
                 }
-                run.begun.push_back(first + nth);
+                run.fetches(first + nth);
                 pages += chunk.extent.pages();
-                match run.todo.back_mut() {
-                    Some(last) if last.end >= chunk.extent.start => last.end = last.end.max(chunk.extent.end),
-                    _ => run.todo.push_back(chunk.extent),
-                }
+                run.want(Extent::new(chunk.extent.start, self.past.end_of(chunk.extent)));
             }
             run.planned.push_back((group, pages));
             run.front += 1;
         }
         let &extent = run.todo.front()?;
-        let part = if extent.overlaps(read) { PART_PAGES_WAITING.min(part_max) } else { part_max };
+        let is_awaited = extent.overlaps(awaited);
+        if is_awaited {
+            // Near parts are short, so that they come soon.
+            part = part.min(PART_PAGES_WAITING.max(extent.start.saturating_sub(awaited.start) / PARTS_WAITING));
+        }
+        if !limits.rotational {
+            // What is asked for last is not to come long after all else.
+            let rest = self.chunks.last().map_or(0, |last| last.extent.end.saturating_sub(extent.start));
+            part = part.min((rest / PARTS_LAST).next_power_of_two().max(PART_PAGES_WAITING));
+        }
         let end = (extent.start + part.max(FOLIO_PAGES_MAX)) / FOLIO_PAGES_MAX * FOLIO_PAGES_MAX;
-        Some(Part::plain(Extent::new(extent.start, end.min(extent.end))))
+        // A tail too small for a request of its own joins the last part that is waited for.
+        let joins = is_awaited && extent.end < end + part / 4;
+        let end = if joins { extent.end } else { end.min(extent.end) };
+        Some(Part::plain(Extent::new(extent.start, end)))
     }
 
     /// The pages before `until` of what is to be fetched next have been submitted, or are there.
@@ -446,35 +485,6 @@ impl Layout {
     }
 }
 
-impl Run {
-    /// A read of it ended there.
-    fn went_to(&mut self, read: Extent) {
-        if let Some(end) = self.ends.iter_mut().find(|end| read.start <= **end && **end <= read.end) {
-            *end = read.end;
-            return;
-        }
-        if self.ends.len() >= ENDS_KEPT {
-            self.ends.pop_front();
-        }
-        self.ends.push_back(read.end);
-    }
-
-    /// Takes note of a read.
-    fn wait(&mut self, now: Nanos, waits: bool) {
-        self.last = now;
-        if waits {
-            self.waited_at = Some(now);
-        }
-    }
-}
-
-/// The chunks of `group`, in the order in which they lie.
-fn chunks_of(chunks: &[Chunk], group: u32) -> &[Chunk] {
-    let from = chunks.partition_point(|chunk| chunk.group < group);
-    let to = chunks.partition_point(|chunk| chunk.group <= group);
-    &chunks[from..to]
-}
-
 /// The number of the first run. Lower: streams, which are counted from 0, might come as far.
 /// Higher: runs have fewer numbers. Source: derived: half of what is left to both.
 const FIRST_RUN: u64 = 1 << 62;
@@ -487,20 +497,6 @@ const CHUNKS_MAX: usize = 1 << 14;
 /// Higher: each read compares with more. Source: a guess, not measured.
 const RUNS_MAX: usize = 16;
 
-/// Groups that a run remembers the columns of. Lower: threads that read more groups than that at
-/// once show no run. Higher: more to compare with. Source: chosen here; as many as threads of a
-/// query are likely to have in one file.
-const GROUPS_KEPT: usize = 16;
-
-/// How far apart groups are that are read by one run. Lower: threads that take groups in turn are
-/// several runs. Higher: two readers of one file are taken for one. Source: chosen here.
-const GROUPS_NEAR: u32 = 4;
-
-/// Places at which reads of a run ended that are remembered. Lower: of many threads that read
-/// through a kernel, some are not found again behind the end of a chunk. Higher: more to compare
-/// with. Source: chosen here; as [`GROUPS_KEPT`].
-const ENDS_KEPT: usize = 16;
-
 /// Pages that reads without a gap come into a chunk from the one before it until it is fetched
 /// whole, in the first group of a reader: 384 KiB. Lower: what a kernel reads ahead past the end
 /// of a chunk has the next one fetched. Higher: a reader of columns side by side waits for more
@@ -508,12 +504,10 @@ const ENDS_KEPT: usize = 16;
 /// way behind a reader.
 const CROSSED_PAGES: u64 = 96;
 
-/// Columns side by side that a reader reads in its first group before the next one is fetched:
-/// with each more, one more. Lower: with two, a query of three columns fetches a fourth one of
-/// each file in vain, a seventh of what it reads of a file with few groups. Higher: a reader of a
-/// whole row waits for more columns. Source: `python/tests/test_bench.py`, which wants a
-/// twentieth.
-const ROW: usize = 3;
+/// Pages of the next group that are fetched at most behind a group that was read whole, before it
+/// is shown that its reader goes on: 640 KiB. Lower: such a reader waits for several requests.
+/// Higher: more is fetched behind one row. Source: derived: five windows of 128 KiB.
+const GROUP_CROSSED_PAGES: u64 = 160;
 
 /// Chunks that are not fetched whole after one that was not read. Lower: a reader with an index of
 /// pages has more fetched in vain. Higher: a reader of whole chunks that follows waits more often.
@@ -529,6 +523,16 @@ const DISTRUST_MAX: u32 = 64;
 /// request.
 const PART_PAGES_WAITING: u64 = 256;
 
+/// Parts of what lies between a reader and the part of its chunk that is fetched next. Lower: it
+/// waits for long parts, of which few are on their way at first. Higher: more requests for a long
+/// chunk. Source: derived: 8 MiB in parts of 1 MiB, the least bound of `queue::link`.
+const PARTS_WAITING: u64 = 8;
+
+/// Parts of what is left of a file at least. Lower: the last part comes long after all others.
+/// Higher: more requests at the end of each file. Source: the parts of a first window
+/// (`window::parts`).
+const PARTS_LAST: u64 = 4;
+
 /// Time without a read after which the reader of a run counts as stopped: 5 s. Lower: what is
 /// fetched for a program that computes goes to others. Higher: what is fetched for one that has
 /// ended is kept from others. Source: the time that a stream counts as active
@@ -537,7 +541,21 @@ const STOPPED: Nanos = Nanos::from_millis(5_000);
 
 #[cfg(test)]
 mod tests {
+    use super::run::BEGUN_MAX;
     use super::*;
+
+    const LIMITS: Limits = Limits {
+        file_pages: u64::MAX,
+        ahead_pages_max: u64::MAX,
+        part_pages_max: 2_048,
+        streams: 1,
+        paced: false,
+        gap_pages_max: 0,
+        is_growing: false,
+        rotational: false,
+        sorted_pages_max: 0,
+        records_apart: 0,
+    };
 
     const NOTHING: Extent = Extent::new(u64::MAX, u64::MAX);
 
@@ -558,7 +576,8 @@ mod tests {
     /// All that is planned, side by side as one.
     fn planned(layout: &mut Layout, run: u64, ahead: u64, read: Extent) -> Vec<Extent> {
         let mut extents: Vec<Extent> = Vec::new();
-        while let Some(part) = layout.next_part(run, ahead, 2_048, read) {
+        let limits = Limits { ahead_pages_max: ahead, ..LIMITS };
+        while let Some(part) = layout.next_part(run, limits, read) {
             match extents.last_mut() {
                 Some(last) if last.end == part.extent.start => last.end = part.extent.end,
                 _ => extents.push(part.extent),
@@ -595,27 +614,123 @@ mod tests {
     #[test]
     fn a_chunk_that_is_reached_from_the_one_before_it_is_read_once_reads_are_far_in_it() {
         let mut layout = Layout::default();
-        for (column, extent) in [(0, Extent::new(0, 20)), (1, Extent::new(19, 180)), (2, Extent::new(179, 400))] {
+        let lie = [(0, 101), (100, 120), (119, 280), (279, 500)].map(|(start, end)| Extent::new(start, end));
+        for (column, extent) in (0..).zip(lie) {
             layout.push(Chunk { extent, group: 0, column });
         }
         let fetched = |layout: &mut Layout, start| read(layout, Extent::new(start, start + 32));
-        assert_eq!(fetched(&mut layout, 0), [Extent::new(0, 20)]);
-        assert_eq!(fetched(&mut layout, 32), []);
-        assert_eq!(fetched(&mut layout, 64), []);
-        assert_eq!(fetched(&mut layout, 96), [Extent::new(128, 180)]);
-        assert_eq!(layout.runs[0].columns_of(0), Some(&Vec::from([0])));
-        assert_eq!(fetched(&mut layout, 160), [Extent::new(192, 400), Extent::new(160, 180)], "its reader reads on");
-        assert_eq!(layout.runs[0].columns_of(0), Some(&Vec::from([0, 1])), "not the third before its end");
+        assert_eq!(fetched(&mut layout, 100), [Extent::new(100, 120)]);
+        assert_eq!(fetched(&mut layout, 132), []);
+        assert_eq!(fetched(&mut layout, 164), []);
+        assert_eq!(fetched(&mut layout, 196), [Extent::new(228, 280)]);
+        assert_eq!(layout.runs[0].columns_of(0), Some(&Vec::from([1])));
+        assert_eq!(fetched(&mut layout, 260), [Extent::new(292, 500), Extent::new(260, 311)], "its reader reads on");
+        assert_eq!(layout.runs[0].columns_of(0), Some(&Vec::from([1, 2])), "not the third before its end");
     }
 
     #[test]
     fn one_group_says_nothing_of_others() {
-        let mut layout = layout(8, 5);
-        let all = (0..5).map(|column| read(&mut layout, chunk(5, column, 5))).collect::<Vec<_>>();
-        assert_eq!(all[..3], [[chunk(5, 0, 5)], [chunk(5, 1, 5)], [chunk(5, 2, 5)]]);
-        assert_eq!(all[3], [Extent::new(chunk(5, 3, 5).start, chunk(5, 4, 5).end)], "and the one behind four");
-        assert_eq!(all[4], [chunk(5, 4, 5)], "which is there");
-        assert_eq!(read(&mut layout, chunk(7, 0, 5)), [chunk(7, 0, 5)], "nor does one that does not follow");
+        let mut layout = layout(8, 6);
+        let all = (1..6).map(|column| read(&mut layout, chunk(5, column, 6))).collect::<Vec<_>>();
+        assert_eq!(all[..3], [[chunk(5, 1, 6)], [chunk(5, 2, 6)], [chunk(5, 3, 6)]]);
+        assert_eq!(all[3], [Extent::new(chunk(5, 4, 6).start, chunk(5, 5, 6).end)], "and the one behind four");
+        assert_eq!(all[4], [chunk(5, 5, 6)], "which is there");
+        assert_eq!(read(&mut layout, chunk(7, 1, 6)), [chunk(7, 1, 6)], "nor does one that does not follow");
+    }
+
+    #[test]
+    fn a_row_from_the_first_column_comes_to_the_end_of_its_group() {
+        let mut layout = layout(8, 20);
+        let until = |layout: &mut Layout, column| read(layout, chunk(5, column, 20)).last().map(|last| last.end);
+        assert_eq!(until(&mut layout, 0), Some(chunk(5, 0, 20).end));
+        assert_eq!(until(&mut layout, 1), Some(chunk(5, 3, 20).end), "as much again");
+        assert_eq!(until(&mut layout, 2), Some(chunk(5, 5, 20).end));
+        assert_eq!(until(&mut layout, 3), Some(chunk(5, 19, 20).end), "the rest, and not the next group");
+    }
+
+    #[test]
+    fn a_row_of_many_short_columns_comes_in_few_pieces() {
+        let mut layout = layout(2, 3_000);
+        let pieces = (0..3_000).map(|column| read(&mut layout, chunk(0, column, 3_000)).len()).sum::<usize>();
+        assert!(pieces < 2 * 3_000, "each read has a piece of its own, and few more: {pieces}");
+        assert!(layout.runs[0].begun.len() <= BEGUN_MAX);
+    }
+
+    #[test]
+    fn one_that_reads_on_into_the_next_group_farther_than_a_kernel_has_the_groups_behind() {
+        let mut layout = self::layout(60, 1);
+        let mut fetched = Vec::new();
+        for start in (0..128).step_by(4) {
+            fetched.extend(read(&mut layout, Extent::new(start, start + 4)));
+        }
+        assert_eq!(fetched.iter().map(|extent| extent.end).max(), Some(chunk(9, 0, 1).end), "four times two groups");
+        let mut layout = self::layout(60, 1);
+        for start in (0..64 + 16).step_by(4) {
+            read(&mut layout, Extent::new(start, start + 4));
+        }
+        assert!(!layout.runs[0].is_shown(), "a kernel may have read that");
+    }
+
+    #[test]
+    fn what_a_kernel_reads_past_a_column_is_no_other_column() {
+        let mut layout = layout(8, 6);
+        for (group, column) in (0..6).flat_map(|group| [(group, 1), (group, 4)]) {
+            let extent = chunk(group, column, 6);
+            // What was fetched ahead is read without being told of.
+            let told = if group < 2 { extent.start } else { extent.start + 48 };
+            for start in (told..extent.end + 24).step_by(24) {
+                read(&mut layout, Extent::new(start, start + 24));
+            }
+        }
+        assert_eq!(layout.runs[0].columns, [1, 4]);
+    }
+
+    #[test]
+    fn a_kernel_that_reads_past_a_group_through_a_short_chunk_shows_no_second_group() {
+        let mut layout = Layout::default();
+        for (group, column, start, end) in [(0, 0, 0, 30), (0, 1, 29, 201), (1, 0, 200, 230), (1, 1, 229, 401)] {
+            layout.push(Chunk { extent: Extent::new(start, end), group, column });
+        }
+        let fetched = (0..8).flat_map(|nth| read(&mut layout, Extent::new(nth * 32, nth * 32 + 32)));
+        let fetched = fetched.map(|extent| extent.end).max();
+        assert!(fetched < Some(401), "not the next group: {fetched:?}");
+        assert!(!layout.runs[0].is_shown());
+    }
+
+    #[test]
+    fn a_window_of_a_kernel_that_comes_in_any_order_goes_on_into_the_next_group() {
+        let mut layout = Layout::default();
+        for group in 0..40 {
+            let start = 2_000 * u64::from(group);
+            layout.push(Chunk { extent: Extent::new(start, start + 2_001), group, column: 0 });
+        }
+        for piece in [0, 3, 1, 2, 6, 4, 7, 5, 11, 8, 9, 10, 15, 12] {
+            read(&mut layout, Extent::new(256 * piece, 256 * piece + 256));
+        }
+        assert!(layout.runs[0].is_shown(), "more than five pieces of the second group");
+        // From here on windows begin in the middle of chunks, and what is there is not told.
+        let front = layout.runs[0].front;
+        let run = layout.observe(Nanos(0), Extent::new(8_100, 8_356), false, true);
+        assert_eq!(run, Some(layout.runs[0].id));
+        planned(&mut layout, FIRST_RUN, 20_000, NOTHING);
+        assert!(layout.runs[0].front > front + 2, "{} after {front}", layout.runs[0].front);
+    }
+
+    #[test]
+    fn what_adjoins_in_the_next_group_is_of_the_same_part_and_the_last_parts_are_short() {
+        let mut layout = layout(200, 1);
+        read(&mut layout, chunk(0, 0, 1));
+        let run = layout.observe(Nanos(0), chunk(1, 0, 1), true, true).unwrap();
+        layout.runs[0].ahead = 64 * 200;
+        let parts: Vec<u64> = core::iter::from_fn(|| {
+            let part = layout.next_part(run, LIMITS, NOTHING)?;
+            layout.planned(run, part.extent.end);
+            Some(part.extent.pages())
+        })
+        .collect();
+        assert_eq!(parts.iter().sum::<u64>(), 64 * 199);
+        let (longest, last) = (parts.iter().max(), parts.last());
+        assert!(longest == Some(&512) && last <= Some(&256) && parts[0] == 256, "{parts:?}");
     }
 
     #[test]

@@ -13,7 +13,9 @@
 //! A request holds memory only for what may arrive: its grant, which grows step by step
 //! ([`Event::Wants`]). A demand request is granted memory before speculation; among equals the
 //! oldest request is first, since a reader reaches it first. A younger request leaves memory for
-//! older ones that have begun.
+//! older ones that have begun. Where none is left beside that, the oldest of these that waits has
+//! it: demand that leaves memory to speculation would else wait for it, and the speculation for
+//! the demand.
 //!
 //! *Invariants:* a grant never shrinks and never passes the end of the request. A speculative
 //! request may become demand, never the reverse.
@@ -373,6 +375,12 @@ impl Requests {
         self.partial.range(..id).take(OLDER_MAX).count() as u64 * GRANT_PAGES
     }
 
+    /// The oldest request that a grant is left free for by `id`, and that waits for it.
+    pub(crate) fn oldest_left_to(&self, id: RequestId) -> Option<(RequestId, Request)> {
+        let left = self.partial.range(..id).take(OLDER_MAX);
+        left.filter_map(|&older| Some((older, self.get(older)?))).find(|(_, request)| request.wants)
+    }
+
     /// The requests for the storage that wait for memory.
     pub(crate) fn wanting(&self) -> &BTreeSet<RequestId> {
         &self.wanting
@@ -515,6 +523,17 @@ mod tests {
         assert_eq!(requests.left_to_older(ids[11]), OLDER_MAX as u64 * GRANT_PAGES);
         requests.grant(ids[0], 256, Met::default(), Nanos(0));
         assert_eq!(requests.left_to_older(ids[3]), 2 * GRANT_PAGES);
+        // Demand is first, and leaves memory to those before it.
+        requests.promote(ids[11]);
+        for id in [ids[11], ids[2], ids[1]] {
+            requests.wants(id, Nanos(0));
+        }
+        assert_eq!(requests.first_wanting().unwrap().0, ids[11]);
+        let oldest = |requests: &Requests, id| requests.oldest_left_to(id).map(|(older, _)| older);
+        assert_eq!(oldest(&requests, ids[11]), Some(ids[1]));
+        requests.grant(ids[1], 512, Met::default(), Nanos(0));
+        assert_eq!(oldest(&requests, ids[11]), Some(ids[2]));
+        assert_eq!(oldest(&requests, ids[2]), None, "those before it do not wait");
     }
 
     #[test]

@@ -28,7 +28,7 @@ use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 
 use crate::files::cached::Cached;
-use crate::files::layout::{Chunk, Layout};
+use crate::files::layout::{Chunk, Habit, Layout};
 use crate::files::share::{Round, Shares};
 use crate::files::streams::FileReadahead;
 use crate::files::whole::Whole;
@@ -132,6 +132,8 @@ pub struct ReadPath {
     cached_bytes: u64,
     /// The memory that what is known of chunks takes.
     layouts_bytes: u64,
+    /// How the kernel that asks has read past the ends of chunks.
+    habit: Option<Habit>,
     /// Bytes that directories take.
     reserved_bytes: u64,
     /// Bytes that the tier takes.
@@ -181,6 +183,7 @@ impl ReadPath {
             streams_bytes: 0,
             cached_bytes: 0,
             layouts_bytes: 0,
+            habit: None,
             reserved_bytes: 0,
             tier_bytes: 0,
             requests: Requests::default(),

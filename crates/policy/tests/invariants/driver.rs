@@ -104,7 +104,19 @@ impl Driver {
         }
     }
 
+    /// Reports an event, and checks what follows from it.
     pub(super) fn tell(&mut self, event: Event) {
+        self.report(event);
+        self.check();
+    }
+
+    /// Reports where all chunks of a file lie, and checks what follows.
+    pub(super) fn tell_chunks(&mut self, chunks: impl Iterator<Item = Event>) {
+        chunks.for_each(|chunk| self.report(chunk));
+        self.check();
+    }
+
+    fn report(&mut self, event: Event) {
         self.now += 1_000_000;
         let touches = std::mem::take(&mut self.referenced).into_iter();
         let touches = touches.map(|(file, start, request, touch)| Event::Referenced { file, start, request, touch });
@@ -124,6 +136,9 @@ impl Driver {
             }
             assert!(self.joining.is_empty(), "joined to a request that does not start: {:?}", self.joining);
         }
+    }
+
+    fn check(&mut self) {
         let granted = |request, start| self.requests.get(request).is_none_or(|r| start < r.2);
         let held = self.folios.iter().filter(|(k, f)| f.2 || granted(&f.1, k.1));
         let held: u64 = held.map(|(&(_, start), &(end, ..))| (end - start) * PAGE_BYTES).sum();
@@ -154,7 +169,7 @@ impl Driver {
         assert!(waits.is_empty() || is_full, "{waits:?} wait although there is a place and memory: {memory:?}");
         let answers = self.reads.values().any(|(.., ready)| *ready);
         assert!(
-            works || full || answers || waiting().count() == 0,
+            works || full || answers || self.requests.is_empty(),
             "requests wait, and the storage is idle: {memory:?}"
         );
         assert!(works || answers || self.reads.is_empty(), "reads wait for ever: {:?}", self.reads);

@@ -186,6 +186,7 @@ impl Cell {
             changes,
             watch: Some(watch),
             tier: None,
+            chunks: Vec::new(),
         }
     }
 }

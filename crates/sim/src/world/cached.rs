@@ -1,4 +1,5 @@
-//! A world with a tier: tells policy what the tier has, and asks the device that a request names.
+//! What a world tells policy of a file that it opens: what a tier has of it, and where its chunks
+//! lie. And the device that a request names.
 
 use foreread_policy::{Event, Extent, FileId, RequestId, Source};
 
@@ -6,12 +7,26 @@ use super::World;
 use super::tier::Tier;
 use crate::outcome::violation::Violation;
 use crate::policy::Reading;
+use crate::scenario::chunk::Chunk;
 use crate::storage::Storage;
 
 impl World<'_> {
     /// Adds a tier.
     pub(crate) fn with_tier(self, tier: Tier) -> Self {
         Self { tier: Some(tier), ..self }
+    }
+
+    /// With files that say where their chunks lie.
+    pub(crate) fn with_chunks(self, chunks: Vec<Chunk>) -> Self {
+        Self { chunks, ..self }
+    }
+
+    /// Policy is told what a file that is opened says of its chunks.
+    pub(super) fn tell_chunks(&mut self, file: FileId) -> Result<(), Violation> {
+        for Chunk { extent, group, column } in self.chunks.clone() {
+            self.tell(Reading::default(), Event::Chunk { file, extent, group, column })?;
+        }
+        Ok(())
     }
 
     /// The device that `source` names.

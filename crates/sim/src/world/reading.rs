@@ -109,6 +109,7 @@ impl World<'_> {
             let pages = self.sizes[index].div_ceil(PAGE_BYTES);
             self.tell(Reading::default(), Event::Open { file, pages })?;
             self.tell_cached(file, index)?;
+            self.tell_chunks(file)?;
         }
         if let Some(picture) = &mut self.tally.picture {
             picture.read(now_ns, file, extent);

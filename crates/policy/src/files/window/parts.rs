@@ -289,6 +289,19 @@ impl Stream {
     }
 }
 
+/// Pages of the next part of a window of `ahead` pages, of which `distance` are planned, for a
+/// reader that waits and has its window at once: it comes in many parts, and the nearest are
+/// short. Rounded down, since what begins together and is long ends together. A disk reads one
+/// part after the other.
+pub(crate) fn part_of(ahead: u64, distance: u64, limits: Limits) -> u64 {
+    let (parts, most) = (PARTS_WAITING / limits.streams, limits.part_pages_max);
+    if limits.rotational || parts <= PARTS_QUIET {
+        return most;
+    }
+    let part = (ahead / parts).min(distance / (parts - 1)).max(1);
+    (1 << part.ilog2()).max(PART_PAGES_MIN_LONG).min(most)
+}
+
 /// The page to mark of those from `start` to `end`: where there will be room for another `part`,
 /// at the start of a folio. A driver notices marks folio by folio.
 fn mark(start: u64, end: u64, part: u64, ahead: u64) -> u64 {

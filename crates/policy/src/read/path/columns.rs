@@ -10,7 +10,8 @@
 //! To all other mechanisms a run is a stream: it has a number, an owner of the queue, a share of
 //! the memory and turns.
 //!
-//! *Invariant:* nothing is submitted past the end of a chunk but what a reader waits for.
+//! *Invariant:* nothing is submitted past the end of a chunk but what a reader waits for, and what
+//! its kernel reads there.
 //!
 //! The file does not decide what a run wants (`files::layout`). Source: docs/decisions/0094.
 
@@ -27,6 +28,9 @@ impl ReadPath {
         {
             let layout = known.layout.get_or_insert_default();
             self.layouts_bytes -= layout.bytes();
+            if let Some(habit) = self.habit {
+                layout.hint(habit);
+            }
             layout.push(chunk);
             layout.count();
             self.layouts_bytes += layout.bytes();
@@ -42,6 +46,7 @@ impl ReadPath {
             let unread = self.budget.unread_in(file, chunk.extent);
             layout.judge(run, chunk, unread <= chunk.extent.pages() / 2);
         }
+        self.habit = layout.habit().or(self.habit);
         layout.count();
         self.layouts_bytes += layout.bytes();
         run
@@ -56,8 +61,7 @@ impl ReadPath {
     /// Submits what `run` wants next; `read` is the extent that its reader waits for.
     pub(super) fn plan_run(&mut self, now: Nanos, file: FileId, run: u64, read: Extent, file_pages: u64) {
         let limits = self.limits(now, file, run, file_pages);
-        let (most, part) = (limits.ahead_pages_max, limits.part_pages_max);
-        while let Some(part) = self.layout(file).and_then(|layout| layout.next_part(run, most, part, read)) {
+        while let Some(part) = self.layout(file).and_then(|layout| layout.next_part(run, limits, read)) {
             let until = self.submit_part(file, Ahead::Stream(run), part, read).err();
             if let Some(layout) = self.layout(file) {
                 layout.planned(run, until.unwrap_or(part.extent.end));

@@ -5,12 +5,15 @@
 //!            │ (answer)                          ──> cancel the latest speculation
 //!            v                                   ──> cancel requests that wait for memory
 //!          requests that no read waits for ────> evict Used folios, and leave a grant to each
-//!                                                older request ──> or wait
+//!            demand first, then the oldest       older request that has begun
+//!                                                ──> or the oldest of these has it
+//!                                                ──> or wait
 //! ```
 //!
 //! *Invariants:* memory is charged only after room was made for it. A read or a request that finds
-//! no room keeps its place, and those behind it wait too. Folios that ready reads keep are not
-//! evicted, and their requests are not cancelled.
+//! no room keeps its place, and those behind it wait too, but for the older ones that it leaves
+//! memory to: else demand would wait for speculation that waits behind it. Folios that ready reads
+//! keep are not evicted, and their requests are not cancelled.
 //!
 //! The file does not order grants (`read::waits`, `queue::requests`) or victims (`residency`), and
 //! does not retry: the next event does. Source: docs/decisions/0003, 0043.
@@ -44,14 +47,26 @@ impl ReadPath {
         if !self.reserve_all() {
             return;
         }
-        while let Some((id, request)) = self.requests.first_wanting() {
-            let bytes = bytes_until(request, 0);
-            let left = self.requests.left_to_older(id) * PAGE_BYTES;
-            if self.budget.free_bytes() < left + bytes || !self.make_room(bytes, false) {
+        while let Some(first) = self.requests.first_wanting() {
+            // What it leaves to older requests is theirs, demand or not.
+            let is_granted =
+                self.grant_one(first) || self.requests.oldest_left_to(first.0).is_some_and(|it| self.grant_one(it));
+            if !is_granted {
                 return;
             }
+        }
+    }
+
+    /// Grants a request its next pages. `false` if there is no room, or none but what it leaves to
+    /// older ones.
+    fn grant_one(&mut self, (id, request): (RequestId, Request)) -> bool {
+        let bytes = bytes_until(request, 0);
+        let left = self.requests.left_to_older(id) * PAGE_BYTES;
+        let may = self.budget.free_bytes() >= left + bytes && self.make_room(bytes, false);
+        if may {
             self.give(id, 0);
         }
+        may
     }
 
     /// Grants a request its pages before `until`, and at least its next grant; room has been made.
