@@ -8,6 +8,7 @@
 //!
 //! *Invariant:* a link on an index page becomes a child only if it leads directly below that page.
 
+mod admission;
 mod describe;
 mod index;
 mod indexes;
@@ -28,7 +29,7 @@ use reqwest::Url;
 use crate::error::{Error, ErrorKind, Operation};
 use crate::object::{Entry, Key, ListPage, Object, Version};
 use crate::response::{self, Asked, Coding, Refusal, Rejection, TagHeader};
-use crate::web::describe::AtOnce;
+use crate::web::admission::Admission;
 use crate::web::index::{Page, Unread};
 use crate::web::indexes::{Indexes, Names};
 use crate::wire::{self, Failure, Redirects, Wire};
@@ -50,7 +51,7 @@ pub(crate) struct Web {
     /// Whether the server has answered a range with the whole object.
     ignores_ranges: AtomicBool,
     indexes: Mutex<Indexes>,
-    at_once: AtOnce,
+    admission: Admission,
 }
 
 impl Web {
@@ -64,7 +65,7 @@ impl Web {
                 wire,
                 ignores_ranges: AtomicBool::new(false),
                 indexes: Mutex::default(),
-                at_once: AtOnce::default(),
+                admission: Admission::default(),
             },
             key,
         ))
@@ -110,7 +111,15 @@ impl Web {
         let request = self.wire.request(method, self.url(operation, key)?).headers(headers);
         let request = request.header(ACCEPT_ENCODING, HeaderValue::from_static("identity")).build();
         let request = request.map_err(|e| Failure::of(e).on(operation, key))?;
-        self.wire.send(request).await.map_err(|failure| failure.on(operation, key))
+        let turn = self.admission.turn().await;
+        let response = self.wire.send(request).await;
+        if let Ok(response) = &response {
+            self.admission.learn(response.version(), response.headers());
+        }
+        if let Some(turn) = turn {
+            self.admission.ended(turn, response.is_ok());
+        }
+        response.map_err(|failure| failure.on(operation, key))
     }
 
     async fn stat(&self, key: &str) -> Result<Object, Error> {
@@ -193,7 +202,7 @@ impl Web {
         };
         let from = continuation.map_or(0, |last| names.after(last));
         let page: Vec<String> = names.from(from).take(describe::PAGE_ENTRIES_MAX).map(str::to_owned).collect();
-        let described = describe::page(&self.at_once, &page, |name| self.describe_child(prefix, name)).await?;
+        let described = describe::page(&page, |name| self.describe_child(prefix, name)).await?;
         let next = from + described.len();
         let last = page[..described.len()].last().filter(|_| next < names.len());
         if last.is_some() {

@@ -175,6 +175,11 @@ impl Throughput {
         self.level < LEVEL_ROUNDS
     }
 
+    /// Whether it was level once: what the link carries has shown.
+    pub(crate) fn was_level(&self) -> bool {
+        self.was_level
+    }
+
     /// Whether more may be had than is known: it was seen to rise, and not to be at its limit
     /// since.
     pub(crate) fn grows(&self) -> bool {
