@@ -100,10 +100,8 @@ impl Listings<'_> {
 
     fn subdir_next(&self, way: &Way) -> Option<u32> {
         let subdirs = &self.dirs.get(&way.dir)?.subdirs;
-        let at = match way.forward {
-            true => subdirs.partition_point(|&entry| entry < way.from),
-            false => subdirs.partition_point(|&entry| entry < way.to).checked_sub(1)?,
-        };
+        let before = |bound: u32| subdirs.partition_point(|&entry| entry < bound);
+        let at = if way.forward { before(way.from) } else { before(way.to).checked_sub(1)? };
         subdirs.get(at).copied().filter(|entry| (way.from..way.to).contains(entry))
     }
 

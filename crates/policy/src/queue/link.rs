@@ -327,11 +327,11 @@ impl Link {
     /// `part_pages`.
     pub(crate) fn ahead_pages_max(&self, part_pages: u64) -> u64 {
         let bound = self.bound_pages(part_pages);
-        match self.may_carry_more() {
-            false => bound,
+        match (self.may_carry_more(), self.throughput.was_level()) {
+            (false, _) => bound,
             // What the link carries has not shown yet.
-            true if !self.throughput.was_level() => u64::MAX,
-            true => bound.saturating_mul(PROBES),
+            (true, false) => u64::MAX,
+            (true, true) => bound.saturating_mul(PROBES),
         }
     }
 
