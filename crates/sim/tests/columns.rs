@@ -1,8 +1,8 @@
 //! Files of one column that say where its chunks lie, beside the same files that do not say it: in
 //! a store that answers after 30 ms, sends 80 MB/s a request and 900 MB/s in all.
 //!
-//! Such a file has a chunk a group, one behind the other, so a stream does well without being told.
-//! What the file says should be worth no less.
+//! Such a file has a chunk a group, one behind the other, so a stream does well without being
+//! told. What the file says should be worth no less.
 
 #[path = "store/readers.rs"]
 mod readers;

@@ -3,9 +3,9 @@
 use foreread_sim::{Scenario, Stack};
 use foreread_workload::{Metric, Workload};
 
-/// What becomes of a sequential reader beside `small` reads of `record` every `period_ms`, on a link of
-/// so many bytes a second: its bytes a second, bytes fetched for each that was read, and the
-/// slowest hundredth of the small reads in seconds.
+/// What becomes of a sequential reader beside `small` readers, each of which reads so much every
+/// `period_ms`, on a link of so many bytes a second: its MB/s, bytes fetched for each that was
+/// read, and the slowest hundredth of the small reads in ms.
 fn shared(rate_mb: u64, record_kib: u64, small: u64, period_ms: u64) -> [f64; 3] {
     let connection_mb = rate_mb.min(80);
     let text = format!(

@@ -432,9 +432,9 @@ const REQUEST_SHARE: u64 = 8;
 const HEADROOM: u64 = 2;
 
 /// How many times the bound may be in flight while it is seen whether a link carries more than it
-/// did. Lower: a link that became wider is filled in more rounds. Higher: what others ask for waits
-/// behind more of it; without a bound a probe of 800 MB/s had 425 MB in flight, and reads of 4 KiB
-/// took 48 ms, not 38. Source: docs/decisions/0099.
+/// did. Lower: a link that became wider is filled in more rounds. Higher: what others ask for
+/// waits behind more of it; without a bound a probe of 800 MB/s had 425 MB in flight, and reads of
+/// 4 KiB took 48 ms, not 38. Source: docs/decisions/0099.
 const PROBES: u64 = 2;
 
 /// The least bound, in pages: 8 MiB, the largest part. Lower: no part of that size is made on a

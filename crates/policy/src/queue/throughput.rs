@@ -15,9 +15,9 @@
 //! divided by the time that they took. A span of fixed length is often shorter than that, and
 //! would show a rate that the link does not have: 406 MB/s on a link of 100.
 //!
-//! The bytes of a long request are told grant by grant. In the time of a short request many of them
-//! may be told that came before it: 2 MiB in 34 ms, on a link of 10 MB/s. So a short request beside
-//! longer ones ends no round, unless nothing was in flight when that began, or the
+//! The bytes of a long request are told grant by grant. In the time of a short request many of
+//! them may be told that came before it: 2 MiB in 34 ms, on a link of 10 MB/s. So a short request
+//! beside longer ones ends no round, unless nothing was in flight when that began, or the
 //! throughput was never level: during the start, each round counts.
 //!
 //! A round is overdue if it takes twice as long as its requests take at the known rate. If less

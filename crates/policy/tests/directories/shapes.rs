@@ -137,8 +137,8 @@ fn small_directories(above: usize) -> Tree {
     tree
 }
 
-/// A program looks up each name below `dir`, and reads the files, as `tar` does. Each step takes it
-/// as long.
+/// A program looks up each name below `dir`, and reads the files, as `tar` does. Each step takes
+/// it as long.
 fn pack(driver: &mut Driver, dir: u64, step: Nanos) {
     driver.read(dir);
     for (entry, child) in (0..).zip(driver.tree[&dir].clone()) {

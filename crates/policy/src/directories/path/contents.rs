@@ -20,9 +20,9 @@
 //! place of the numbers of files. If all that tell orders say so, their sum bounds walks and
 //! siblings as well: these may be the same files.
 //!
-//! The order of opens predicts first, then equal distances, then each walk, the latest first. A walk continues across
-//! directories: into listed subdirectories if it is depth first, and backward in the reader's own
-//! directory if the reader opens files from its end.
+//! The order of opens predicts first, then equal distances, then each walk, the latest first. A
+//! walk continues across directories: into listed subdirectories if it is depth first, and
+//! backward in the reader's own directory if the reader opens files from its end.
 //!
 //! *Invariants:* a file is not fetched again while it counts as fetched or is in flight, and what
 //! readers come to next has room: where readers do nothing, nothing is fetched in the end. At most
@@ -198,7 +198,7 @@ impl DirReadahead {
         self.walks.push(walk);
     }
 
-    /// Takes note of how far an open is from the one before. Returns whether it was expected there.
+    /// Takes note of how far an open is from the one before. Returns whether it was expected.
     fn strides(&mut self, file: FileRef) -> bool {
         if !self.options.readahead {
             return false;
