@@ -115,9 +115,9 @@ impl Web {
         let response = self.wire.send(request).await;
         if let Ok(response) = &response {
             self.admission.learn(response.version(), response.headers());
-        }
-        if let Some(turn) = turn {
-            self.admission.ended(turn, response.is_ok());
+            if let Some(turn) = turn {
+                turn.answered();
+            }
         }
         response.map_err(|failure| failure.on(operation, key))
     }

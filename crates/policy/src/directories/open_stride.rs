@@ -16,6 +16,7 @@
 
 use crate::directories::confidence::Confidence;
 use crate::directories::open_order::FileRef;
+use crate::units::DirId;
 
 /// The file opened last, and the distance at which files were opened.
 #[derive(Debug)]
@@ -25,13 +26,15 @@ pub(crate) struct OpenStride {
     step: i64,
     /// Opens in turn at this distance.
     equal: u32,
+    /// A file was opened since the files next were last searched for.
+    is_due: bool,
     /// How many files may be ahead of the reader.
     pub(crate) confidence: Confidence,
 }
 
 impl Default for OpenStride {
     fn default() -> Self {
-        Self { last: None, step: 0, equal: 0, confidence: Confidence::closed(AHEAD_MAX) }
+        Self { last: None, step: 0, equal: 0, is_due: false, confidence: Confidence::closed(AHEAD_MAX) }
     }
 }
 
@@ -44,7 +47,7 @@ impl OpenStride {
     /// `file` is opened, so many files behind the last one; `None` if that is not known. Returns
     /// whether it goes on with the stride.
     pub(crate) fn opened(&mut self, file: FileRef, distance: Option<i64>) -> bool {
-        self.last = Some(file);
+        (self.last, self.is_due) = (Some(file), true);
         match distance {
             // The same file again says nothing.
             Some(0) => return false,
@@ -56,16 +59,35 @@ impl OpenStride {
                 (self.step, self.equal) = (distance.unwrap_or(0), u32::from(distance.is_some()));
             }
         }
-        if self.equal == EQUAL_MIN && self.is_stride() {
+        if self.is_stride() {
             self.confidence.open(AHEAD_FIRST);
         }
         // The one that made it a stride was not expected.
         self.equal > EQUAL_MIN && self.is_stride()
     }
 
-    /// The distance of the files that are opened next, if they are opened at equal ones.
-    pub(crate) fn step(&self) -> Option<i64> {
-        self.is_stride().then_some(self.step)
+    /// The file opened last and the distance to the next one, if files are opened at equal ones
+    /// and those next are to be searched for.
+    pub(crate) fn next(&self) -> Option<(FileRef, i64)> {
+        let is_due = self.is_due && self.is_stride() && self.confidence.is_open();
+        self.last.filter(|_| is_due).map(|last| (last, self.step))
+    }
+
+    /// The files next were searched for, and `all` were found that may be ahead.
+    pub(crate) fn searched(&mut self, all: bool) {
+        self.is_due &= !all;
+    }
+
+    /// Whether the reader passes over files.
+    pub(crate) fn passes_over(&self) -> bool {
+        self.is_stride() && self.step.abs() > 1 && self.confidence.is_open()
+    }
+
+    /// The entries of `dir` have other places from now on.
+    pub(crate) fn forget(&mut self, dir: DirId) {
+        if self.last.is_some_and(|last| last.0 == dir) {
+            (self.last, self.step, self.equal) = (None, 0, 0);
+        }
     }
 
     fn is_stride(&self) -> bool {
@@ -89,7 +111,6 @@ const AHEAD_MAX: u32 = 64;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::units::DirId;
 
     /// Whether each file of a directory that is opened in this order goes on with a stride.
     fn opened(places: &[i64]) -> alloc::vec::Vec<bool> {
@@ -110,6 +131,38 @@ mod tests {
     }
 
     #[test]
+    fn names_with_other_places_end_a_stride() {
+        let mut stride = OpenStride::default();
+        for nth in 0..6 {
+            stride.opened((DirId(1), nth * 7), (nth > 0).then_some(7));
+        }
+        stride.forget(DirId(2));
+        assert_eq!(stride.next(), Some(((DirId(1), 35), 7)));
+        assert!(stride.passes_over());
+        stride.searched(true);
+        assert_eq!(stride.next(), None, "until a file is opened");
+        stride.opened((DirId(1), 42), Some(7));
+        assert!(stride.next().is_some());
+        stride.forget(DirId(1));
+        assert_eq!((stride.next(), stride.last(), stride.passes_over()), (None, None, false));
+    }
+
+    #[test]
+    fn a_stride_is_followed_again_after_many_that_were_chance() {
+        let mut stride = OpenStride::default();
+        for chance in 0..8 {
+            for nth in 0..4 {
+                stride.opened((DirId(1), chance * 100 + nth * 7), (nth > 0).then_some(i64::from(chance) + 7));
+            }
+        }
+        assert!(!stride.confidence.is_open() && !stride.passes_over());
+        for nth in 0..300 {
+            stride.opened((DirId(2), nth * 5), Some(5));
+        }
+        assert!(stride.confidence.is_open());
+    }
+
+    #[test]
     fn files_at_random_places_have_few_fetched_in_vain() {
         for files in [20, 100, 1_000] {
             let (mut stride, mut last, mut seed, mut ahead) = (OpenStride::default(), None, 1_u64, 0);
@@ -120,7 +173,7 @@ mod tests {
                 if stride.opened((DirId(1), place as u32), distance) {
                     stride.confidence.hit(true);
                 }
-                ahead += stride.step().map_or(0, |_| stride.confidence.size());
+                ahead += stride.next().map_or(0, |_| stride.confidence.size());
             }
             assert!(ahead <= 50, "{ahead} files of {files}");
         }

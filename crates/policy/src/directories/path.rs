@@ -319,6 +319,7 @@ impl DirReadahead {
     /// The entries of `dir` have other names from now on.
     fn forget_orders(&mut self, dir: DirId) {
         self.open_order.forget(dir);
+        self.open_stride.forget(dir);
         self.told_orders.forget(dir);
     }
 

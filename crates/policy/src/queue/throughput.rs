@@ -84,7 +84,7 @@ struct Round {
 /// A request that is complete.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Passed {
-    /// It was so-manieth to come to the storage.
+    /// Its number among those that came to the storage.
     pub(crate) came: u64,
     /// How many have come so far.
     pub(crate) latest: u64,
@@ -344,7 +344,14 @@ mod tests {
         // Eight requests share 10 MB/s, tell 2 MB at once every 200 ms, and take 800 ms.
         let rate = |is_short| {
             let mut throughput = of_bursts(2, 200, 40);
-            for burst in 41..=80 {
+            for burst in 41..=44 {
+                throughput.holds_back();
+                throughput.arrived(2 * MB);
+                let now = Nanos::from_millis(burst * 200);
+                throughput.passed(now, Passed::long(burst * 10, burst * 10), EXPECTED, false);
+            }
+            for burst in 45..=84 {
+                throughput.holds_back();
                 let mut pass = |ms, came, is_short| {
                     let passed = Passed { came, latest: came, is_short };
                     throughput.passed(Nanos::from_millis(burst * 200 + ms - 10), passed, EXPECTED, false);

@@ -1,6 +1,6 @@
 //! Files that are opened at equal distances, in one directory and across many, either way.
 
-use foreread_policy::{Child, DirId, DirOptions, DirShares};
+use foreread_policy::{Child, DirEvent, DirId, DirOptions, DirShares, Found};
 
 use super::{Driver, OPTIONS, Tree, tree};
 
@@ -62,4 +62,25 @@ fn every_nth_file_is_fetched_before_it_is_opened() {
 fn files_from_the_last_to_the_first_are_fetched_across_directories() {
     let (driver, opens) = opened(tree(1, 300, 3, 2), last_first(1));
     assert!(driver.rounds <= opens / 16 + 12, "{} rounds for {opens} files", driver.rounds);
+}
+
+/// What has come of a listing ends in the middle of its directory.
+#[test]
+fn a_stride_does_not_leave_a_directory_of_which_only_a_part_is_known() {
+    let mut all = tree(1, 2, 10, 2);
+    all.insert(1, vec![Child::File { pages: 2, kind: 0, stem: 0 }; 5_000]);
+    let mut driver = Driver::new(all, DirOptions { below: true, ..OPTIONS });
+    driver.page = 1000;
+    driver.read(0);
+    driver.read(2);
+    driver.tell(DirEvent::Read { dir: DirId(1), entry: 0, found: Found::Absent });
+    driver.answer_listing(1);
+    let known = driver.known[&1].0 as u32;
+    assert!(known < 5_000, "{known} entries have come");
+    driver.listing.clear();
+    for entry in (0..known).step_by(7) {
+        driver.open(1, entry);
+    }
+    let fetched: Vec<_> = driver.fetched.iter().chain(&driver.fetching).copied().collect();
+    assert!(fetched.iter().all(|&(dir, _)| dir == 1), "{fetched:?}");
 }

@@ -132,9 +132,8 @@ impl DirReadahead {
             (Fetched::Companion | Fetched::Along | Fetched::Across, Found::Absent)
             | (Fetched::No | Fetched::Ahead, _) => {}
         }
-        // A file that was looked up first was no prediction, and one that came in another way none
-        // of a walk.
-        let fetched = fetched && !named && !beside && !strides;
+        // A file that was looked up first was no prediction, and a sibling none of a walk.
+        let fetched = fetched && !named && !beside;
         let last = known.run;
         let mut run = last.unwrap_or_else(|| OpenRun::new(entry));
         run.opened(entry, again, |place| known.is_file_opened(place));
@@ -181,7 +180,7 @@ impl DirReadahead {
         let mut walk = self.walks.remove(at);
         walk.backward = steps < 0;
         walk.opens(self.now);
-        if fetched {
+        if fetched && !strides {
             if found == Found::Absent { walk.contents.missed() } else { walk.contents.hit(found == Found::InFlight) }
         } else if walk.contents.is_open() && steps == 0 && !in_order && !expected && !beside {
             walk.contents.missed();
@@ -264,16 +263,18 @@ impl DirReadahead {
             let own = Room { files: self.open_order.confidence.size() as usize, bytes: u64::MAX };
             self.next_of(self.open_order.expected(), own, &mut room, free, &mut wanted);
         }
-        if let Some((last, step)) = self.open_stride.last().zip(self.open_stride.step()) {
+        if let Some((last, step)) = self.open_stride.next() {
             let own = Room { files: self.open_stride.confidence.size() as usize, bytes: u64::MAX };
-            let listings = self.listings();
-            let next = core::iter::successors(Some(last), |&file| listings.file_after(file, step)).skip(1);
+            let (listings, mut passes) = (self.listings(), STEPS_MAX);
+            let after = |&file: &FileRef| listings.file_after(file, step, &mut passes);
+            let next = core::iter::successors(Some(last), after).skip(1).take(own.files);
             self.next_of(next, own, &mut room, free, &mut wanted);
+            self.open_stride.searched(wanted.len() < free);
         }
         let (mut across, is_fresh) = (Vec::new(), self.is_fresh());
         let now = self.now;
         // A reader that passes over files is not followed as if it read them.
-        let passes_over = self.open_stride.step().is_some_and(|step| step.abs() > 1);
+        let passes_over = self.open_stride.passes_over();
         let is_followed = |walk: &&Walk| !passes_over && walk.contents.is_open() && walk.is_followed(now);
         for walk in self.walks.iter().rev().filter(is_followed) {
             let mut left = walk.contents.size();
