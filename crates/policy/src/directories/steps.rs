@@ -6,8 +6,8 @@
 //! ```
 //!
 //! Files between two subdirectories of one directory are counted at once. So a step costs as much
-//! as the directories that it passes, not as the files. Files that are far from each other are told
-//! by the directory that both are in.
+//! as the directories that it passes, not as the files. Files that are far from each other are
+//! told by the directory that both are in.
 //!
 //! *Invariant:* a step passes [`DIRECTORIES_MAX`] directories at most, and none that was never
 //! listed. A listing that has expired is as good: it only says where to look.
@@ -142,8 +142,8 @@ fn has_all(dir: &Dir) -> bool {
 }
 
 /// Directories above a file that are compared with those above another one, its own included.
-/// Lower: files deep in a tree have no distance. Higher: each open looks at more of them. Source: a
-/// guess, not measured.
+/// Lower: files deep in a tree have no distance. Higher: each open looks at more of them. Source:
+/// a guess, not measured.
 const LEVELS_MAX: usize = 16;
 
 /// Directories that a step passes at most. Lower: programs that take a few files of each
