@@ -113,11 +113,9 @@ impl Web {
         let request = request.map_err(|e| Failure::of(e).on(operation, key))?;
         let turn = self.admission.turn().await;
         let response = self.wire.send(request).await;
+        drop(turn);
         if let Ok(response) = &response {
             self.admission.learn(response.version(), response.headers());
-            if let Some(turn) = turn {
-                turn.answered();
-            }
         }
         response.map_err(|failure| failure.on(operation, key))
     }
