@@ -263,7 +263,9 @@ impl DirReadahead {
             let own = Room { files: self.open_order.confidence.size() as usize, bytes: u64::MAX };
             self.next_of(self.open_order.expected(), own, &mut room, free, &mut wanted);
         }
-        if let Some((last, step)) = self.open_stride.next() {
+        // What was opened in this order before is opened so again, at whatever distances.
+        let next = self.open_stride.next().filter(|_| !self.open_order.is_repeated());
+        if let Some((last, step)) = next {
             let own = Room { files: self.open_stride.confidence.size() as usize, bytes: u64::MAX };
             let (listings, mut passes) = (self.listings(), STEPS_MAX);
             let after = |&file: &FileRef| listings.file_after(file, step, &mut passes);

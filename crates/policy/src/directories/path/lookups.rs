@@ -76,7 +76,9 @@ impl DirReadahead {
         let has_unread = |frame: Frame| {
             dirs.get(&frame.dir).is_some_and(|dir| dir.subdirs.last().is_some_and(|&last| last >= frame.next))
         };
-        let walk = self.walks.iter_mut().position(|walk| walk.enter(dir, parent, at, has_unread));
+        // A program that opens files by name may look what a directory holds: it walks through none.
+        let enters = |walk: &mut Walk| !walk.by_name && walk.enter(dir, parent, at, has_unread);
+        let walk = self.walks.iter_mut().position(enters);
         let Some(above) = self.dirs.get_mut(&parent) else { return };
         let place = |entry: u32| above.subdirs.partition_point(|&subdir| subdir < entry);
         let in_order = match above.entered {
