@@ -76,7 +76,8 @@ impl DirReadahead {
         let has_unread = |frame: Frame| {
             dirs.get(&frame.dir).is_some_and(|dir| dir.subdirs.last().is_some_and(|&last| last >= frame.next))
         };
-        // A program that opens files by name may look what a directory holds: it walks through none.
+        // A program that opens files by name may look what a directory holds. It walks through
+        // none.
         let enters = |walk: &mut Walk| !walk.by_name && walk.enter(dir, parent, at, has_unread);
         let walk = self.walks.iter_mut().position(enters);
         let Some(above) = self.dirs.get_mut(&parent) else { return };
