@@ -23,7 +23,6 @@ use crate::directories::open_order::FileRef;
 use crate::units::DirId;
 
 /// The tree as far as it is known.
-#[derive(Clone, Copy)]
 pub(crate) struct Listings<'a> {
     pub(crate) dirs: &'a BTreeMap<DirId, Dir>,
     pub(crate) parents: &'a BTreeMap<DirId, (DirId, u32)>,
@@ -146,7 +145,7 @@ fn has_all(dir: &Dir) -> bool {
 /// a guess, not measured.
 const LEVELS_MAX: usize = 16;
 
-/// Directories that a step passes at most. Lower: programs that take a few files of each
-/// thousandth have no step in trees of small directories. Higher: an open somewhere else takes
-/// longer. Source: a guess, not measured.
+/// Directories that a step passes at most. Lower: in a tree of small directories, files that are
+/// far apart make no stride. Higher: an open somewhere else takes longer. Source: a guess, not
+/// measured.
 const DIRECTORIES_MAX: usize = 64;

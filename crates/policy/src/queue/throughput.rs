@@ -175,7 +175,7 @@ impl Throughput {
         self.level < LEVEL_ROUNDS
     }
 
-    /// Whether it was level once: what the link carries has shown.
+    /// Whether it was level once: the start is over.
     pub(crate) fn was_level(&self) -> bool {
         self.was_level
     }
