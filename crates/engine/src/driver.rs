@@ -27,7 +27,7 @@ use std::time::Duration;
 
 use foreread_backend::lock::{Mutex, MutexGuard};
 use foreread_backend::{Object, Submitter};
-use foreread_policy::{Event, Extent, Found, Nanos, PAGE_BYTES, ReadId, RequestId, Source};
+use foreread_policy::{Chunks, Event, Extent, Found, Nanos, PAGE_BYTES, ReadId, RequestId, Source};
 use foreread_tier::{ObjectId, Watch};
 use smallvec::SmallVec;
 use tokio::runtime::Handle;
@@ -69,6 +69,8 @@ pub(crate) struct Driver {
     /// The memory of the tier that policy knows of, in bytes.
     tier_bytes: AtomicU64,
     next_reader: AtomicU64,
+    /// The chunks of the file whose footer was read last.
+    pub(crate) latest_chunks: Mutex<Option<Chunks>>,
     started: Instant,
 }
 
@@ -99,6 +101,7 @@ impl Driver {
             offers: Arc::default(),
             tier_bytes: AtomicU64::new(0),
             next_reader: AtomicU64::new(1 << 32),
+            latest_chunks: Mutex::default(),
             started: Instant::now(),
         });
         if let Some(tier) = &driver.storage.tier {

@@ -17,7 +17,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use bytes::Bytes;
 use foreread_backend::Object;
 use foreread_backend::lock::Mutex;
-use foreread_policy::{Extent, PAGE_BYTES, ReadId};
+use foreread_policy::{Chunks, Extent, PAGE_BYTES, ReadId};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
@@ -88,6 +88,12 @@ impl File {
         let Some(kept) = &self.opened.kept else { return Vec::new() };
         let bytes = |page: u64| (page * PAGE_BYTES).min(self.size());
         kept.tier.kept(kept.object).into_iter().map(|pages| bytes(pages.start)..bytes(pages.end)).collect()
+    }
+
+    /// What is known of its column chunks: what its footer says, once a read has brought that; for
+    /// a file named like one that has some, what the latest footer of another one said.
+    pub fn chunks(&self) -> Chunks {
+        self.opened.chunks(*self.driver.latest_chunks.lock())
     }
 
     pub(crate) fn driver(&self) -> &Arc<Driver> {

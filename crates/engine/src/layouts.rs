@@ -19,7 +19,7 @@
 use std::sync::Arc;
 
 use foreread_layout::{Layout, look};
-use foreread_policy::{Event, Extent};
+use foreread_policy::{Chunks, Event, Extent};
 
 use crate::driver::Driver;
 use crate::pages::opened::Opened;
@@ -61,6 +61,10 @@ impl Driver {
                 Layout::Needs(bytes) if bytes > needed as u64 => at = size - bytes,
                 Layout::Unknown | Layout::Needs(_) => return None,
                 Layout::Chunks(chunks) => {
+                    let lengths = chunks.iter().map(|chunk| chunk.bytes.end - chunk.bytes.start);
+                    let known = Chunks::of(lengths, self.enter(|shard| shard.decided()).1.capacity_bytes);
+                    opened.has(known);
+                    *self.latest_chunks.lock() = Some(known);
                     for chunks in chunks.chunks(CHUNKS_AT_ONCE) {
                         self.enter(|shard| {
                             for chunk in chunks {

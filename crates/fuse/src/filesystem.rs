@@ -39,6 +39,7 @@ use crate::failed::Failed;
 use crate::forgetting;
 use crate::guarded::later;
 use crate::inode::{Handle, Inode, Inodes, Node, ROOT};
+use crate::kernel_window::KernelWindow;
 use crate::killed::{is_gone, killed, killed_while};
 use crate::options::MountOptions;
 use crate::question::{self, Asked, Question};
@@ -60,6 +61,7 @@ struct Shared {
     log_level: Option<fn(LevelFilter) -> bool>,
     /// The kernel's side of the mount, once it has accepted it.
     device: OnceLock<OwnedFd>,
+    window: Arc<KernelWindow>,
     files: Mutex<HashMap<u64, File>>,
     failed: Arc<Failed>,
     directories: Mutex<HashMap<u64, Arc<Directory>>>,
@@ -69,7 +71,7 @@ struct Shared {
 }
 
 impl Mount {
-    pub(crate) fn new(engine: Engine, prefix: &str, options: &MountOptions) -> Self {
+    pub(crate) fn new(engine: Engine, prefix: &str, options: &MountOptions, window: Arc<KernelWindow>) -> Self {
         let inodes = Arc::new(Inodes::new(prefix, engine.memory_bytes(), engine.reserve()));
         let shared = Shared {
             engine,
@@ -78,6 +80,7 @@ impl Mount {
             setting: Mutex::default(),
             log_level: options.log_level,
             device: OnceLock::new(),
+            window,
             files: Mutex::default(),
             failed: Arc::default(),
             recorder: Mutex::default(),
@@ -322,12 +325,13 @@ impl Filesystem for Mount {
             };
             match opened {
                 Ok(file) => {
-                    let handle = shared.handle();
+                    let (handle, chunks) = (shared.handle(), file.chunks());
                     shared.files.lock().insert(handle, file);
                     shared.inodes.opened(ino.0, Handle::File);
                     // The inode is the version, so the kernel's cached pages of it stay right.
                     let flags = FopenFlags::FOPEN_KEEP_CACHE | FopenFlags::FOPEN_NOFLUSH;
-                    reply.opened(FileHandle(handle), flags);
+                    let budget_bytes = || shared.engine.memory_bytes();
+                    shared.window.open(chunks, budget_bytes, || reply.opened(FileHandle(handle), flags));
                 }
                 Err(errno) => reply.error(errno),
             }

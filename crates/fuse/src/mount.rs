@@ -24,7 +24,7 @@ use crate::error::Error;
 use crate::filesystem::Mount;
 use crate::forgetting;
 use crate::guarded::Guarded;
-use crate::kernel_window;
+use crate::kernel_window::KernelWindow;
 use crate::options::MountOptions;
 
 /// A mount that works. Dropping it unmounts, unless something else has mounted it.
@@ -86,12 +86,13 @@ pub fn mount(engine: Engine, prefix: &str, dir: &Path, options: &MountOptions) -
     let failed = |cause| Error::Mount { dir: dir.to_owned(), cause };
     let device = mount_directly(dir, options).map_err(failed)?;
     let budget_bytes = engine.memory_bytes();
-    let (session, forgetting) = start(engine, prefix, device, Some(dir), options).map_err(|cause| {
+    let window = Arc::default();
+    let (session, forgetting) = start(engine, prefix, device, Some(dir), options, &window).map_err(|cause| {
         // A session made from a descriptor does not unmount when it fails.
         let _ = unmount(dir, true);
         failed(cause)
     })?;
-    kernel_window::begin(dir, budget_bytes);
+    window.begin(dir, budget_bytes);
     Ok(Mounted { dir: Some(dir.to_owned()), session: Some(session), forgetting: Some(forgetting) })
 }
 
@@ -100,7 +101,7 @@ pub fn mount(engine: Engine, prefix: &str, dir: &Path, options: &MountOptions) -
 /// the mount. Of `options`, those about the mount itself are that process's.
 pub fn serve(engine: Engine, prefix: &str, device: OwnedFd, options: &MountOptions) -> Result<Mounted, Error> {
     // Each thread would have to open /dev/fuse, which this process may not have.
-    let served = start(engine, prefix, Some(device), None, options);
+    let served = start(engine, prefix, Some(device), None, options, &Arc::default());
     let (session, forgetting) = served.map_err(Error::Session)?;
     Ok(Mounted { dir: None, session: Some(session), forgetting: Some(forgetting) })
 }
@@ -113,6 +114,7 @@ fn start(
     device: Option<OwnedFd>,
     dir: Option<&Path>,
     options: &MountOptions,
+    window: &Arc<KernelWindow>,
 ) -> io::Result<(BackgroundSession, JoinHandle<()>)> {
     let mut config = Config::default();
     config.mount_options = vec![
@@ -129,7 +131,7 @@ fn start(
     config.acl = if options.allow_other || dir.is_none() { SessionACL::All } else { SessionACL::Owner };
     config.n_threads = Some(THREADS);
     config.clone_fd = dir.is_some();
-    let filesystem = Mount::new(engine.clone(), prefix, options);
+    let filesystem = Mount::new(engine.clone(), prefix, options, Arc::clone(window));
     let ((inodes, prunes), accepted) = (filesystem.forgetting(), filesystem.accepted());
     let filesystem = Guarded::new(filesystem, engine.clone());
     let session = match device {

@@ -65,6 +65,12 @@ pub fn look(end: &[u8], file_bytes: u64) -> Layout {
     chunks(&before[from..], file_bytes - needed).map_or(Layout::Unknown, Layout::Chunks)
 }
 
+/// Whether a file of this name is likely to have a directory that [`look`] knows.
+pub fn is_named_so(name: &str) -> bool {
+    let ending = name.rsplit('/').next().and_then(|name| name.rsplit_once('.')).map(|(_, ending)| ending);
+    ending.is_some_and(|ending| ENDINGS.iter().any(|known| ending.eq_ignore_ascii_case(known)))
+}
+
 /// The chunks that `footer` names, which begins at `footer_at`. Nothing if one of them cannot be.
 fn chunks(footer: &[u8], footer_at: u64) -> Option<Vec<Chunk>> {
     let options = ParquetMetaDataOptions::new()
@@ -99,6 +105,10 @@ fn chunks(footer: &[u8], footer_at: u64) -> Option<Vec<Chunk>> {
     let overlap = chunks.windows(2).any(|pair| pair[0].bytes.end > pair[1].bytes.start);
     (!overlap).then_some(chunks)
 }
+
+/// How names of such files end. Source: the registration of `application/vnd.apache.parquet`, and
+/// what programs write.
+const ENDINGS: [&str; 3] = ["parquet", "parq", "pq"];
 
 /// Bytes behind the footer: its length, and the magic number.
 pub const TAIL_BYTES: u64 = 8;

@@ -10,7 +10,7 @@ mod policies;
 use foreread_device::latency::{FirstByte, SlowTail};
 use foreread_device::object_store;
 use foreread_device::{Profile, Rate};
-use foreread_policy::{Extent, PAGE_BYTES};
+use foreread_policy::{Chunks, Extent, PAGE_BYTES, kernel_window_bytes};
 use foreread_workload::{Descriptor, Device, Op, Pattern, Reader, Workload};
 
 use crate::baseline::Baseline;
@@ -165,7 +165,7 @@ impl<'w> Scenario<'w> {
     #[must_use]
     pub fn through_mount(self, workload: &Workload) -> Self {
         let cgroup = workload.mount.cgroup_bytes.map(|bytes| bytes.saturating_sub(self.memory_bytes));
-        let window = foreread_policy::kernel_window_bytes(self.memory_bytes);
+        let window = kernel_window_bytes(self.memory_bytes, Chunks::None);
         Self {
             page_cache_bytes: Some(cgroup.unwrap_or(PAGE_CACHE_BYTES)),
             kernel_window_bytes: window.unwrap_or(READAHEAD_MAX_BYTES),

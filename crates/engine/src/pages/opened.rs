@@ -1,12 +1,12 @@
 //! One version of one object, and what is resident of it.
 
 use std::ops::Range;
-use std::sync::Arc;
 use std::sync::atomic::Ordering::{AcqRel, Relaxed};
 use std::sync::atomic::{AtomicU64, AtomicUsize};
+use std::sync::{Arc, OnceLock};
 
 use foreread_backend::{Object, Positioned};
-use foreread_policy::{Event, Extent, FileId, Found};
+use foreread_policy::{Chunks, Event, Extent, FileId, Found};
 use foreread_tier::{ObjectId, Tier};
 
 use crate::pages::table::{Lookup, PageTable};
@@ -33,6 +33,8 @@ pub(crate) struct Opened {
     pub(crate) kept: Option<Kept>,
     /// The byte whose read tells where the parts of the file lie, or nothing more is to be told.
     tells_at: AtomicU64,
+    /// What its footer has said of its chunks.
+    chunks: OnceLock<Chunks>,
     /// How many [`File`](crate::File)s there are.
     pub(crate) handles: AtomicUsize,
 }
@@ -48,7 +50,8 @@ impl Opened {
         let (table, uses, handles) = (PageTable::default(), Uses::default(), AtomicUsize::new(1));
         let size = object.version.size;
         let tells_at = AtomicU64::new(if size < LAYOUT_BYTES_MIN { TOLD } else { size - foreread_layout::TAIL_BYTES });
-        Arc::new(Self { id, object, table, uses, positioned, kept, tells_at, handles })
+        let chunks = OnceLock::new();
+        Arc::new(Self { id, object, table, uses, positioned, kept, tells_at, chunks, handles })
     }
 
     /// Length in bytes.
@@ -69,6 +72,21 @@ impl Opened {
     /// The bytes from `at` on are needed for that.
     pub(crate) fn tells_at(&self, at: u64) {
         self.tells_at.store(at, Relaxed);
+    }
+
+    /// Its footer says this of its chunks.
+    pub(crate) fn has(&self, chunks: Chunks) {
+        let _ = self.chunks.set(chunks);
+    }
+
+    /// What its footer has said of its chunks, or else its name: `like` are those of another file
+    /// that has a footer.
+    pub(crate) fn chunks(&self, like: Option<Chunks>) -> Chunks {
+        let named = || {
+            let may = self.size() >= LAYOUT_BYTES_MIN && foreread_layout::is_named_so(self.object.key.as_str());
+            if may { like.unwrap_or(Chunks::Named) } else { Chunks::None }
+        };
+        self.chunks.get().copied().unwrap_or_else(named)
     }
 
     /// What the tier has of it.

@@ -3,22 +3,61 @@
 //! ```text
 //!   budget    below 128 MiB    128 MiB   256 MiB   512 MiB   1 GiB and more
 //!   window    the kernel's     512 KiB   1 MiB     2 MiB     4 MiB
+//!
+//!   a file of column chunks: as long as the longest chunk, up to 16 MiB and a 16th of the budget
 //! ```
 //!
 //! What a kernel reads ahead arrives as demand: policy cannot refuse it, and many streams have a
 //! window each. So windows grow with the budget: those of 256 streams fill it.
 //!
-//! This file does not set a window: a mount does, where it is permitted. Source:
-//! docs/decisions/0058.
+//! A program reads a column chunk by one call, or in a few. A call that is longer than the window
+//! is the start of a stream to a kernel: it reads one to two windows more behind its end. One that
+//! is no longer is read as it is. So files of chunks have windows that hold a chunk.
+//!
+//! This file does not set a window: a mount does, where it is permitted, and for each file as it
+//! is opened. Source: `mm/readahead.c` of Linux 6.18; docs/decisions/0058, 0101.
 
-/// The window to ask a kernel for, in bytes; `None` where the kernel's own is to stay.
-pub const fn kernel_window_bytes(budget_bytes: u64) -> Option<u64> {
-    let share = budget_bytes / STREAMS;
-    if share < WINDOW_BYTES_MIN {
-        return None;
+use crate::units::PAGE_BYTES;
+
+/// What is known of the column chunks of a file when it is opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Chunks {
+    /// Nothing says that it has any.
+    None,
+    /// Its name says so.
+    Named,
+    /// The longest one for which a window may be as long has so many bytes.
+    Longest(u64),
+}
+
+impl Chunks {
+    /// What chunks of these lengths, in bytes, are under such a budget.
+    pub fn of(lengths: impl Iterator<Item = u64>, budget_bytes: u64) -> Self {
+        let most = most(budget_bytes);
+        Self::Longest(lengths.filter(|&bytes| bytes <= most).max().unwrap_or(0))
     }
-    let window = 1 << share.ilog2();
-    Some(if window < WINDOW_BYTES_MAX { window } else { WINDOW_BYTES_MAX })
+}
+
+/// The window to ask a kernel for, in bytes, a multiple of 4 KiB; `None` where the kernel's own is
+/// to stay.
+pub fn kernel_window_bytes(budget_bytes: u64, chunks: Chunks) -> Option<u64> {
+    let most = most(budget_bytes);
+    let chunk = match chunks {
+        Chunks::None => 0,
+        Chunks::Named => CHUNK_BYTES.min(most),
+        Chunks::Longest(bytes) if bytes > most => 0,
+        Chunks::Longest(bytes) => bytes,
+    };
+    // It may begin and end within a page.
+    let chunk = if chunk == 0 { 0 } else { chunk.next_multiple_of(PAGE_BYTES) + PAGE_BYTES };
+    let share = (budget_bytes / STREAMS).min(WINDOW_BYTES_MAX);
+    let stream = if share < WINDOW_BYTES_MIN { 0 } else { 1 << share.ilog2() };
+    Some(stream.max(chunk)).filter(|&bytes| bytes >= WINDOW_BYTES_MIN)
+}
+
+/// The longest window for a chunk, in bytes.
+fn most(budget_bytes: u64) -> u64 {
+    CHUNK_WINDOW_BYTES_MAX.min(budget_bytes / READERS)
 }
 
 /// Streams whose windows fill the budget. Lower: a few hundred slow streams evict what they have
@@ -26,28 +65,73 @@ pub const fn kernel_window_bytes(budget_bytes: u64) -> Option<u64> {
 /// column chunk comes in several windows. Source: docs/decisions/0058.
 const STREAMS: u64 = 256;
 
+/// Readers of chunks whose windows fill the budget. Lower: a few readers in little memory evict
+/// what they have not read. Higher: chunks of a few MiB are read past in little memory. Source:
+/// docs/decisions/0101.
+const READERS: u64 = 16;
+
 /// The least window that is asked for, in bytes. Lower: small budgets have longer windows, which
 /// spare no round trip of a usual column chunk. Higher: fewer mounts read chunks at once. Source:
 /// a guess, not measured.
 const WINDOW_BYTES_MIN: u64 = 512 << 10;
 
-/// The longest window, in bytes. Lower: a large read of a program, as of a column, is cut into
-/// pieces that wait for one another. Higher: the kernel asks for more that is not read, above all
-/// around the first hundred faults of a mapping. Source: measured with columns, one and two
-/// sequential readers; docs/decisions/0058.
+/// The longest window of a file that has no chunks, in bytes. Lower: a large read of a program is
+/// cut into pieces that wait for one another. Higher: the kernel asks for more that is not read,
+/// above all around the first hundred faults of a mapping, and one sequential reader is slower.
+/// Source: measured with columns, one and two sequential readers; docs/decisions/0058.
 const WINDOW_BYTES_MAX: u64 = 4 << 20;
+
+/// The longest window for a chunk, in bytes. Lower: chunks of row groups of a million rows are
+/// read past. Higher: a program that reads such a file in small pieces, or maps it, has more
+/// fetched in vain. What is read past a longer chunk is little for its length. Source:
+/// docs/decisions/0101.
+const CHUNK_WINDOW_BYTES_MAX: u64 = 16 << 20;
+
+/// How long chunks are taken to be before a footer was seen, in bytes. Lower: the first file of a
+/// mount is read past its chunks. Higher: as above. Source: eight bytes for each of the million
+/// rows that pyarrow writes in a group; docs/decisions/0101.
+const CHUNK_BYTES: u64 = 8 << 20;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    const MIB: u64 = 1 << 20;
+
     #[test]
     fn windows_of_256_streams_fit_in_any_budget() {
         for mib in [1, 16, 64, 100, 127] {
-            assert_eq!(kernel_window_bytes(mib << 20), None, "{mib} MiB");
+            assert_eq!(kernel_window_bytes(mib * MIB, Chunks::None), None, "{mib} MiB");
         }
         for (mib, kib) in [(128, 512), (255, 512), (256, 1024), (1000, 2048), (1024, 4096), (1 << 20, 4096)] {
-            assert_eq!(kernel_window_bytes(mib << 20), Some(kib << 10), "{mib} MiB");
+            assert_eq!(kernel_window_bytes(mib * MIB, Chunks::None), Some(kib << 10), "{mib} MiB");
         }
+    }
+
+    #[test]
+    fn a_window_holds_the_longest_chunk_that_16_readers_have_memory_for() {
+        let window = |mib: u64, chunk| kernel_window_bytes(mib * MIB, Chunks::Longest(chunk));
+        for chunk in [5 * MIB, 9 * MIB + 1, 16 * MIB] {
+            let bytes = window(256, chunk).expect("a window");
+            assert!((chunk + 4095..chunk + 3 * 4096).contains(&bytes) && bytes % 4096 == 0, "{bytes} for {chunk}");
+        }
+        assert_eq!(window(256, 17 * MIB), window(256, 0));
+        assert_eq!(window(64, 5 * MIB), None);
+        assert!(window(64, 4 * MIB) > Some(4 * MIB));
+        assert_eq!(window(1024, 300 << 10), Some(4 * MIB), "never less than another file has");
+        assert_eq!(window(64, 300 << 10), None, "the kernel's own holds most of it");
+    }
+
+    #[test]
+    fn chunks_that_no_window_holds_do_not_count() {
+        assert_eq!(Chunks::of([60 * MIB, 3 * MIB, 4 * MIB].into_iter(), 1024 * MIB), Chunks::Longest(4 * MIB));
+        assert_eq!(Chunks::of([60 * MIB].into_iter(), 1024 * MIB), Chunks::Longest(0));
+        assert_eq!(Chunks::of([2 * MIB, 3 * MIB].into_iter(), 32 * MIB), Chunks::Longest(2 * MIB));
+    }
+
+    #[test]
+    fn before_a_footer_was_seen_a_name_is_a_guess() {
+        assert!(kernel_window_bytes(256 * MIB, Chunks::Named) > Some(8 * MIB));
+        assert!(kernel_window_bytes(64 * MIB, Chunks::Named) < Some(5 * MIB));
     }
 }

@@ -32,11 +32,13 @@
 
 use alloc::vec::Vec;
 
+mod bursts;
 mod chunk;
 mod past;
 mod row;
 mod run;
 
+use bursts::Early;
 pub(crate) use chunk::Chunk;
 use chunk::chunks_of;
 pub(crate) use past::Habit;
@@ -58,6 +60,8 @@ pub(crate) struct Layout {
     next_id: u64,
     /// How many more chunks are not fetched whole.
     distrust: u32,
+    /// Reads that may have overtaken the first one of theirs.
+    early: Early,
     /// How far its readers read past the end of a chunk.
     past: Past,
     /// The memory that it took when it was counted last.
@@ -103,7 +107,7 @@ impl Layout {
         let runs = self.runs.iter().map(Run::bytes).sum::<usize>();
         // The driver keeps as many, to tell them again.
         let chunks = 2 * self.chunks.capacity() * size_of::<Chunk>();
-        self.counted_bytes = (size_of::<Self>() + chunks + runs) as u64;
+        self.counted_bytes = (size_of::<Self>() + chunks + runs + self.early.bytes()) as u64;
     }
 
     /// Whether `stream` is the number of a run, and not of a stream.
@@ -114,6 +118,21 @@ impl Layout {
     /// Takes note of a read. Returns the run that it belongs to, if it reads chunks. `absent`, and
     /// a page of it was neither resident nor in flight; `waits`, and it has to wait.
     pub(crate) fn observe(&mut self, now: Nanos, read: Extent, absent: bool, waits: bool) -> Option<u64> {
+        let Some(run) = self.join(now, read, absent, waits) else {
+            self.early.push(now, read);
+            return None;
+        };
+        // The requests of one window overtake one another.
+        let mut end = read.end;
+        while let Some(early) = self.early.take_at(now, end) {
+            self.join(now, early, false, false);
+            end = early.end;
+        }
+        Some(run)
+    }
+
+    /// The run that `read` belongs to, if it does to one.
+    fn join(&mut self, now: Nanos, read: Extent, absent: bool, waits: bool) -> Option<u64> {
         // The last chunk that begins no later than the read.
         let at = self.chunks.partition_point(|chunk| chunk.extent.start <= read.start).checked_sub(1)?;
         let chunk = self.chunks[at];
@@ -214,7 +233,7 @@ impl Layout {
     }
 
     /// `read` goes on with the run at `index` into the group of the chunk at `at`. One that comes
-    /// farther than a kernel reads ahead reads that group as well.
+    /// farther than a kernel reads ahead, and in more windows, reads that group as well.
     fn go_on_behind(&mut self, now: Nanos, index: usize, at: usize, read: Extent, waits: bool) -> u64 {
         let group = self.chunks[at].group;
         let first = self.chunks.partition_point(|chunk| chunk.group < group);
@@ -224,9 +243,10 @@ impl Layout {
         run.wait(now, waits);
         run.went_to(read);
         let is_whole = run.columns_of(group - 1).is_some_and(|columns| columns.len() == before);
-        if read.end >= until {
+        run.bursts.came(now, group);
+        if read.end >= until && run.bursts.show(group) {
             self.begin(now, index, first, at, true, waits);
-        } else if is_whole && until - read.start <= GROUP_CROSSED_PAGES {
+        } else if is_whole && until.saturating_sub(read.start) <= GROUP_CROSSED_PAGES {
             run.want_first(Extent::new(read.start, self.past.within(until)));
         }
         self.runs[index].id
@@ -239,11 +259,11 @@ impl Layout {
     fn cross(&mut self, now: Nanos, index: usize, at: usize, read: Extent, waits: bool) {
         for at in at..self.chunks.len() {
             let chunk = self.chunks[at];
+            let Some(pages) = read.end.checked_sub(chunk.extent.start).filter(|&pages| pages > 1) else { return };
             let run = &mut self.runs[index];
             if run.columns_of(chunk.group).is_none() {
-                return;
+                return run.bursts.came(now, chunk.group);
             }
-            let Some(pages) = read.end.checked_sub(chunk.extent.start).filter(|&pages| pages > 1) else { return };
             if read.end >= chunk.extent.end {
                 run.crosses |= !run.has(chunk);
                 self.begin(now, index, at, at, false, waits);
@@ -540,236 +560,4 @@ const PARTS_LAST: u64 = 4;
 const STOPPED: Nanos = Nanos::from_millis(5_000);
 
 #[cfg(test)]
-mod tests {
-    use super::run::BEGUN_MAX;
-    use super::*;
-
-    const LIMITS: Limits = Limits {
-        file_pages: u64::MAX,
-        ahead_pages_max: u64::MAX,
-        part_pages_max: 2_048,
-        streams: 1,
-        paced: false,
-        gap_pages_max: 0,
-        is_growing: false,
-        rotational: false,
-        sorted_pages_max: 0,
-        records_apart: 0,
-    };
-
-    const NOTHING: Extent = Extent::new(u64::MAX, u64::MAX);
-
-    /// `groups` of so many columns, each of 64 pages.
-    fn layout(groups: u32, columns: u32) -> Layout {
-        let mut layout = Layout::default();
-        for (group, column) in (0..groups).flat_map(|group| (0..columns).map(move |column| (group, column))) {
-            layout.push(Chunk { extent: chunk(group, column, columns), group, column });
-        }
-        layout
-    }
-
-    fn chunk(group: u32, column: u32, columns: u32) -> Extent {
-        let start = 64 * u64::from(group * columns + column);
-        Extent::new(start, start + 64)
-    }
-
-    /// All that is planned, side by side as one.
-    fn planned(layout: &mut Layout, run: u64, ahead: u64, read: Extent) -> Vec<Extent> {
-        let mut extents: Vec<Extent> = Vec::new();
-        let limits = Limits { ahead_pages_max: ahead, ..LIMITS };
-        while let Some(part) = layout.next_part(run, limits, read) {
-            match extents.last_mut() {
-                Some(last) if last.end == part.extent.start => last.end = part.extent.end,
-                _ => extents.push(part.extent),
-            }
-            layout.planned(run, part.extent.end);
-        }
-        extents
-    }
-
-    fn read(layout: &mut Layout, extent: Extent) -> Vec<Extent> {
-        let Some(run) = layout.observe(Nanos(0), extent, true, true) else { return Vec::new() };
-        planned(layout, run, 10_000, extent)
-    }
-
-    #[test]
-    fn a_chunk_comes_to_its_end_with_its_first_read() {
-        let mut layout = layout(4, 3);
-        assert_eq!(read(&mut layout, Extent::new(64, 80)), [Extent::new(64, 128)]);
-        assert_eq!(read(&mut layout, Extent::new(321, 330)), [Extent::new(320, 384)], "its first page was there");
-        assert_eq!(read(&mut layout, Extent::new(140, 141)), [], "not from its middle");
-    }
-
-    #[test]
-    fn what_was_read_of_a_group_comes_with_the_next() {
-        let mut layout = layout(8, 4);
-        read(&mut layout, chunk(2, 0, 4));
-        read(&mut layout, chunk(2, 3, 4));
-        let next = read(&mut layout, chunk(3, 0, 4));
-        let last_and_first = (3..7).map(|group| Extent::new(chunk(group, 3, 4).start, chunk(group + 1, 0, 4).end));
-        let expected = [chunk(3, 0, 4)].into_iter().chain(last_and_first).chain([chunk(7, 3, 4)]);
-        assert_eq!(next, expected.collect::<Vec<_>>());
-    }
-
-    #[test]
-    fn a_chunk_that_is_reached_from_the_one_before_it_is_read_once_reads_are_far_in_it() {
-        let mut layout = Layout::default();
-        let lie = [(0, 101), (100, 120), (119, 280), (279, 500)].map(|(start, end)| Extent::new(start, end));
-        for (column, extent) in (0..).zip(lie) {
-            layout.push(Chunk { extent, group: 0, column });
-        }
-        let fetched = |layout: &mut Layout, start| read(layout, Extent::new(start, start + 32));
-        assert_eq!(fetched(&mut layout, 100), [Extent::new(100, 120)]);
-        assert_eq!(fetched(&mut layout, 132), []);
-        assert_eq!(fetched(&mut layout, 164), []);
-        assert_eq!(fetched(&mut layout, 196), [Extent::new(228, 280)]);
-        assert_eq!(layout.runs[0].columns_of(0), Some(&Vec::from([1])));
-        assert_eq!(fetched(&mut layout, 260), [Extent::new(292, 500), Extent::new(260, 311)], "its reader reads on");
-        assert_eq!(layout.runs[0].columns_of(0), Some(&Vec::from([1, 2])), "not the third before its end");
-    }
-
-    #[test]
-    fn one_group_says_nothing_of_others() {
-        let mut layout = layout(8, 6);
-        let all = (1..6).map(|column| read(&mut layout, chunk(5, column, 6))).collect::<Vec<_>>();
-        assert_eq!(all[..3], [[chunk(5, 1, 6)], [chunk(5, 2, 6)], [chunk(5, 3, 6)]]);
-        assert_eq!(all[3], [Extent::new(chunk(5, 4, 6).start, chunk(5, 5, 6).end)], "and the one behind four");
-        assert_eq!(all[4], [chunk(5, 5, 6)], "which is there");
-        assert_eq!(read(&mut layout, chunk(7, 1, 6)), [chunk(7, 1, 6)], "nor does one that does not follow");
-    }
-
-    #[test]
-    fn a_row_from_the_first_column_comes_to_the_end_of_its_group() {
-        let mut layout = layout(8, 20);
-        let until = |layout: &mut Layout, column| read(layout, chunk(5, column, 20)).last().map(|last| last.end);
-        assert_eq!(until(&mut layout, 0), Some(chunk(5, 0, 20).end));
-        assert_eq!(until(&mut layout, 1), Some(chunk(5, 3, 20).end), "as much again");
-        assert_eq!(until(&mut layout, 2), Some(chunk(5, 5, 20).end));
-        assert_eq!(until(&mut layout, 3), Some(chunk(5, 19, 20).end), "the rest, and not the next group");
-    }
-
-    #[test]
-    fn a_row_of_many_short_columns_comes_in_few_pieces() {
-        let mut layout = layout(2, 3_000);
-        let pieces = (0..3_000).map(|column| read(&mut layout, chunk(0, column, 3_000)).len()).sum::<usize>();
-        assert!(pieces < 2 * 3_000, "each read has a piece of its own, and few more: {pieces}");
-        assert!(layout.runs[0].begun.len() <= BEGUN_MAX);
-    }
-
-    #[test]
-    fn one_that_reads_on_into_the_next_group_farther_than_a_kernel_has_the_groups_behind() {
-        let mut layout = self::layout(60, 1);
-        let mut fetched = Vec::new();
-        for start in (0..128).step_by(4) {
-            fetched.extend(read(&mut layout, Extent::new(start, start + 4)));
-        }
-        assert_eq!(fetched.iter().map(|extent| extent.end).max(), Some(chunk(9, 0, 1).end), "four times two groups");
-        let mut layout = self::layout(60, 1);
-        for start in (0..64 + 16).step_by(4) {
-            read(&mut layout, Extent::new(start, start + 4));
-        }
-        assert!(!layout.runs[0].is_shown(), "a kernel may have read that");
-    }
-
-    #[test]
-    fn what_a_kernel_reads_past_a_column_is_no_other_column() {
-        let mut layout = layout(8, 6);
-        for (group, column) in (0..6).flat_map(|group| [(group, 1), (group, 4)]) {
-            let extent = chunk(group, column, 6);
-            // What was fetched ahead is read without being told of.
-            let told = if group < 2 { extent.start } else { extent.start + 48 };
-            for start in (told..extent.end + 24).step_by(24) {
-                read(&mut layout, Extent::new(start, start + 24));
-            }
-        }
-        assert_eq!(layout.runs[0].columns, [1, 4]);
-    }
-
-    #[test]
-    fn a_kernel_that_reads_past_a_group_through_a_short_chunk_shows_no_second_group() {
-        let mut layout = Layout::default();
-        for (group, column, start, end) in [(0, 0, 0, 30), (0, 1, 29, 201), (1, 0, 200, 230), (1, 1, 229, 401)] {
-            layout.push(Chunk { extent: Extent::new(start, end), group, column });
-        }
-        let fetched = (0..8).flat_map(|nth| read(&mut layout, Extent::new(nth * 32, nth * 32 + 32)));
-        let fetched = fetched.map(|extent| extent.end).max();
-        assert!(fetched < Some(401), "not the next group: {fetched:?}");
-        assert!(!layout.runs[0].is_shown());
-    }
-
-    #[test]
-    fn a_window_of_a_kernel_that_comes_in_any_order_goes_on_into_the_next_group() {
-        let mut layout = Layout::default();
-        for group in 0..40 {
-            let start = 2_000 * u64::from(group);
-            layout.push(Chunk { extent: Extent::new(start, start + 2_001), group, column: 0 });
-        }
-        for piece in [0, 3, 1, 2, 6, 4, 7, 5, 11, 8, 9, 10, 15, 12] {
-            read(&mut layout, Extent::new(256 * piece, 256 * piece + 256));
-        }
-        assert!(layout.runs[0].is_shown(), "more than five pieces of the second group");
-        // From here on windows begin in the middle of chunks, and what is there is not told.
-        let front = layout.runs[0].front;
-        let run = layout.observe(Nanos(0), Extent::new(8_100, 8_356), false, true);
-        assert_eq!(run, Some(layout.runs[0].id));
-        planned(&mut layout, FIRST_RUN, 20_000, NOTHING);
-        assert!(layout.runs[0].front > front + 2, "{} after {front}", layout.runs[0].front);
-    }
-
-    #[test]
-    fn what_adjoins_in_the_next_group_is_of_the_same_part_and_the_last_parts_are_short() {
-        let mut layout = layout(200, 1);
-        read(&mut layout, chunk(0, 0, 1));
-        let run = layout.observe(Nanos(0), chunk(1, 0, 1), true, true).unwrap();
-        layout.runs[0].ahead = 64 * 200;
-        let parts: Vec<u64> = core::iter::from_fn(|| {
-            let part = layout.next_part(run, LIMITS, NOTHING)?;
-            layout.planned(run, part.extent.end);
-            Some(part.extent.pages())
-        })
-        .collect();
-        assert_eq!(parts.iter().sum::<u64>(), 64 * 199);
-        let (longest, last) = (parts.iter().max(), parts.last());
-        assert!(longest == Some(&512) && last <= Some(&256) && parts[0] == 256, "{parts:?}");
-    }
-
-    #[test]
-    fn groups_come_as_far_ahead_as_the_reader_has_shown_and_may() {
-        let mut layout = layout(100, 1);
-        read(&mut layout, chunk(0, 0, 1));
-        let run = layout.observe(Nanos(0), chunk(1, 0, 1), true, true).unwrap();
-        assert_eq!(planned(&mut layout, run, 10_000, NOTHING), [Extent::new(64, 64 + 64 * 9)], "eight, four times two");
-        let run = layout.observe(Nanos(0), chunk(2, 0, 1), false, true).unwrap();
-        assert_eq!(planned(&mut layout, run, 64, NOTHING), [], "no more than may be");
-    }
-
-    #[test]
-    fn a_column_that_is_read_later_is_added_and_one_that_is_not_leaves() {
-        let mut layout = layout(60, 3);
-        read(&mut layout, chunk(0, 0, 3));
-        let run = layout.observe(Nanos(0), chunk(1, 0, 3), true, true).unwrap();
-        planned(&mut layout, run, 300, NOTHING);
-        let added = read(&mut layout, chunk(1, 1, 3));
-        assert_eq!(added[..2], [chunk(1, 1, 3), chunk(2, 1, 3)]);
-        for group in 2..20 {
-            read(&mut layout, chunk(group, 1, 3));
-            while let Some(chunk) = layout.passed(run) {
-                layout.judge(run, chunk, chunk.column == 1);
-            }
-        }
-        assert_eq!(layout.runs[0].columns, [1]);
-    }
-
-    #[test]
-    fn where_chunks_are_not_read_they_do_not_come_whole() {
-        let mut layout = layout(60, 1);
-        for group in (0..6).map(|nth| nth * 2) {
-            read(&mut layout, Extent::new(chunk(group, 0, 1).start, chunk(group, 0, 1).start + 1));
-        }
-        let run = layout.runs[0].id;
-        while let Some(chunk) = layout.passed(run) {
-            layout.judge(run, chunk, false);
-        }
-        assert_eq!(read(&mut layout, chunk(12, 0, 1)), []);
-    }
-}
+mod tests;

@@ -14,6 +14,7 @@
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
+use crate::files::layout::bursts::Bursts;
 use crate::files::layout::chunk::Chunk;
 use crate::files::window::{GROWTH, TRUST};
 use crate::units::{Extent, Nanos};
@@ -44,6 +45,8 @@ pub(super) struct Run {
     pub(super) crosses: bool,
     /// Where its latest reads ended.
     pub(super) ends: VecDeque<u64>,
+    /// Its reads from one group into the next.
+    pub(super) bursts: Bursts,
     pub(super) last: Nanos,
     pub(super) waited_at: Option<Nanos>,
 }
@@ -63,6 +66,7 @@ impl Run {
             ahead: 0,
             crosses: false,
             ends: VecDeque::new(),
+            bursts: Bursts::default(),
             last: now,
             waited_at: None,
         }
