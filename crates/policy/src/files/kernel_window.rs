@@ -4,7 +4,7 @@
 //!   budget    below 128 MiB    128 MiB   256 MiB   512 MiB   1 GiB and more
 //!   window    the kernel's     512 KiB   1 MiB     2 MiB     4 MiB
 //!
-//!   a file of column chunks: as long as the longest chunk, up to 16 MiB and a 16th of the budget
+//!   a file of column chunks: as long as the longest chunk, up to 16 MiB and an eighth of the budget
 //! ```
 //!
 //! What a kernel reads ahead arrives as demand: policy cannot refuse it, and many streams have a
@@ -68,7 +68,7 @@ const STREAMS: u64 = 256;
 /// Readers of chunks whose windows fill the budget. Lower: a few readers in little memory evict
 /// what they have not read. Higher: chunks of a few MiB are read past in little memory. Source:
 /// docs/decisions/0101.
-const READERS: u64 = 16;
+const READERS: u64 = 8;
 
 /// The least window that is asked for, in bytes. Lower: small budgets have longer windows, which
 /// spare no round trip of a usual column chunk. Higher: fewer mounts read chunks at once. Source:
@@ -109,15 +109,15 @@ mod tests {
     }
 
     #[test]
-    fn a_window_holds_the_longest_chunk_that_16_readers_have_memory_for() {
+    fn a_window_holds_the_longest_chunk_that_8_readers_have_memory_for() {
         let window = |mib: u64, chunk| kernel_window_bytes(mib * MIB, Chunks::Longest(chunk));
         for chunk in [5 * MIB, 9 * MIB + 1, 16 * MIB] {
             let bytes = window(256, chunk).expect("a window");
             assert!((chunk + 4095..chunk + 3 * 4096).contains(&bytes) && bytes % 4096 == 0, "{bytes} for {chunk}");
         }
         assert_eq!(window(256, 17 * MIB), window(256, 0));
-        assert_eq!(window(64, 5 * MIB), None);
-        assert!(window(64, 4 * MIB) > Some(4 * MIB));
+        assert_eq!(window(64, 9 * MIB), None);
+        assert!(window(64, 8 * MIB) > Some(8 * MIB));
         assert_eq!(window(1024, 300 << 10), Some(4 * MIB), "never less than another file has");
         assert_eq!(window(64, 300 << 10), None, "the kernel's own holds most of it");
     }
@@ -126,12 +126,12 @@ mod tests {
     fn chunks_that_no_window_holds_do_not_count() {
         assert_eq!(Chunks::of([60 * MIB, 3 * MIB, 4 * MIB].into_iter(), 1024 * MIB), Chunks::Longest(4 * MIB));
         assert_eq!(Chunks::of([60 * MIB].into_iter(), 1024 * MIB), Chunks::Longest(0));
-        assert_eq!(Chunks::of([2 * MIB, 3 * MIB].into_iter(), 32 * MIB), Chunks::Longest(2 * MIB));
+        assert_eq!(Chunks::of([2 * MIB, 5 * MIB].into_iter(), 32 * MIB), Chunks::Longest(2 * MIB));
     }
 
     #[test]
     fn before_a_footer_was_seen_a_name_is_a_guess() {
         assert!(kernel_window_bytes(256 * MIB, Chunks::Named) > Some(8 * MIB));
-        assert!(kernel_window_bytes(64 * MIB, Chunks::Named) < Some(5 * MIB));
+        assert!(kernel_window_bytes(32 * MIB, Chunks::Named) < Some(5 * MIB));
     }
 }

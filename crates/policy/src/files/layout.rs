@@ -239,12 +239,14 @@ impl Layout {
         let first = self.chunks.partition_point(|chunk| chunk.group < group);
         let until = self.chunks[first].extent.start + self.past.most_pages();
         let before = chunks_of(&self.chunks, group - 1).len();
+        // A reader of one column after the other is more frequent than one of a single chunk.
+        let is_only = self.is_only(at);
         let run = &mut self.runs[index];
         run.wait(now, waits);
         run.went_to(read);
         let is_whole = run.columns_of(group - 1).is_some_and(|columns| columns.len() == before);
         run.bursts.came(now, group);
-        if read.end >= until && run.bursts.show(group) {
+        if read.end >= until && (is_only || run.bursts.show(group)) {
             self.begin(now, index, first, at, true, waits);
         } else if is_whole && until.saturating_sub(read.start) <= GROUP_CROSSED_PAGES {
             run.want_first(Extent::new(read.start, self.past.within(until)));

@@ -136,7 +136,8 @@ fn long_windows_that_a_kernel_reads_past_a_group_show_no_second_group() {
     let mut layout = Layout::default();
     for group in 0..4 {
         let start = 20_000 * u64::from(group);
-        layout.push(Chunk { extent: Extent::new(start, start + 20_001), group, column: 0 });
+        layout.push(Chunk { extent: Extent::new(start, start + 9_001), group, column: 0 });
+        layout.push(Chunk { extent: Extent::new(start + 9_000, start + 20_001), group, column: 1 });
     }
     let mut windows = |windows: core::ops::Range<u64>| {
         for window in windows {
