@@ -44,7 +44,7 @@ use chunk::chunks_of;
 pub(crate) use past::Habit;
 use past::Past;
 use row::ROW_MAX;
-use run::{ENDS_KEPT, GROUPS_NEAR, Run};
+use run::{ENDS_KEPT, End, GROUPS_NEAR, Run};
 
 use crate::files::streams::Active;
 use crate::files::window::TRUST;
@@ -189,7 +189,7 @@ impl Layout {
     ) -> Option<u64> {
         let group = self.chunks[at].group;
         let goes_on = |run: &Run| {
-            run.columns_of(group).is_some() && run.ends.iter().any(|&end| read.start <= end && end < read.end)
+            run.columns_of(group).is_some() && run.ends.iter().any(|end| end.may_go_on(read, 0) && end.at < read.end)
         };
         let index = mine.or_else(|| self.runs.iter().position(goes_on))?;
         let is_first = self.is_first(at);
@@ -228,8 +228,8 @@ impl Layout {
         let came = |run: &Run| run.columns_of(before).is_some() && run.columns_of(group).is_none();
         // The reads of one window come in any order. Of several columns, one is skipped as well.
         let most = if self.is_only(at) { past::most_pages(read.pages()) } else { 0 };
-        let follows = |&end: &u64| read.start.checked_sub(end).is_some_and(|gap| gap <= most);
-        self.runs.iter().position(|run| !run.is_shown() && came(run) && run.ends.iter().any(follows))
+        let follows = |end: &End| end.at <= read.start && end.may_go_on(read, most);
+        self.runs.iter().position(|run| came(run) && run.ends.iter().any(follows))
     }
 
     /// `read` goes on with the run at `index` into the group of the chunk at `at`. One that comes
@@ -269,7 +269,7 @@ impl Layout {
             if read.end >= chunk.extent.end {
                 run.crosses |= !run.has(chunk);
                 self.begin(now, index, at, at, false, waits);
-            } else if !run.is_shown() && !run.begun.contains(&at) && (run.crosses || pages >= CROSSED_PAGES) {
+            } else if !run.has(chunk) && !run.begun.contains(&at) && (run.crosses || pages >= CROSSED_PAGES) {
                 run.fetches(at);
                 run.want_first(Extent::new(read.end, self.past.end_of(chunk.extent)));
                 self.fetch_row(index, at);
@@ -312,18 +312,14 @@ impl Layout {
             let before = chunk.group.checked_sub(1).and_then(|before| run.columns_of(before));
             let repeats = before.is_some_and(|columns| columns.binary_search(&chunk.column).is_ok());
             if !run.is_shown() && repeats {
-                run.columns = before.cloned().unwrap_or_default();
+                // It may have begun the group before with a later one than this.
+                let both = before.into_iter().chain(run.columns_of(chunk.group)).flatten().copied();
+                run.columns = both.collect();
+                run.columns.sort_unstable();
+                run.columns.dedup();
                 (run.front, run.ahead) = (chunk.group, run.seen * TRUST);
-            } else if run.is_shown()
-                && let Err(place) = run.columns.binary_search(&chunk.column)
-            {
-                run.columns.insert(place, chunk.column);
-                // What is planned lacks it.
-                let lacking = run.planned.iter().filter(|&&(group, _)| group > chunk.group).map(|&(group, _)| group);
-                for group in lacking.collect::<Vec<_>>() {
-                    let same = chunks_of(&self.chunks, group).iter().find(|other| other.column == chunk.column);
-                    run.todo.extend(same.map(|same| same.extent));
-                }
+            } else {
+                run.add_column(chunk, &self.chunks);
             }
         }
         let group = self.chunks[last].group;
@@ -350,7 +346,7 @@ impl Layout {
         at.checked_sub(1).is_none_or(|before| self.chunks[before].group != self.chunks[at].group)
     }
 
-    /// The run at `index` has come to the chunk at `last` in its first group. What lies behind a
+    /// The run at `index` has come to the chunk at `last`, which is not planned. What lies behind a
     /// row of columns that it has read is fetched.
     fn fetch_row(&mut self, index: usize, last: usize) {
         let run = &self.runs[index];
@@ -366,6 +362,7 @@ impl Layout {
         let run = &mut self.runs[index];
         for at in first..last {
             run.note(self.chunks[at]);
+            run.add_column(self.chunks[at], &self.chunks);
         }
         let row = run.rows.iter().position(|&(from, to)| from <= last && last <= to);
         let from = row.map_or(last, |row| run.rows[row].1) + 1;
@@ -471,10 +468,12 @@ impl Layout {
     pub(crate) fn planned(&mut self, id: u64, until: u64) {
         let Some(run) = self.runs.iter_mut().find(|run| run.id == id) else { return };
         if let Some(extent) = run.todo.front_mut() {
-            extent.start = extent.start.max(until);
+            let part = Extent::new(extent.start, until.max(extent.start));
+            extent.start = part.end;
             if extent.is_empty() {
                 run.todo.pop_front();
             }
+            run.has_fetched(part);
         }
     }
 

@@ -16,13 +16,19 @@
 
 use alloc::collections::VecDeque;
 
+use crate::files::layout::run::GROUPS_KEPT;
 use crate::units::{Extent, Nanos};
 
 /// The bursts of reads from one group into the next.
 #[derive(Debug, Default)]
 pub(super) struct Bursts {
-    /// The group that they go into.
-    into: u32,
+    /// By the group that they go into, the oldest first.
+    into: VecDeque<Into>,
+}
+
+#[derive(Debug)]
+struct Into {
+    group: u32,
     /// When the latest began.
     began: Nanos,
     count: u32,
@@ -31,16 +37,26 @@ pub(super) struct Bursts {
 impl Bursts {
     /// A read has come into `group` from the one before.
     pub(super) fn came(&mut self, now: Nanos, group: u32) {
-        if self.into != group {
-            *self = Self { into: group, began: now, count: 1 };
-        } else if now.0.saturating_sub(self.began.0) > BURST.0 {
-            (self.began, self.count) = (now, self.count + 1);
+        if let Some(into) = self.into.iter_mut().find(|into| into.group == group) {
+            if now.0.saturating_sub(into.began.0) > BURST.0 {
+                (into.began, into.count) = (now, into.count + 1);
+            }
+            return;
         }
+        if self.into.len() >= GROUPS_KEPT {
+            self.into.pop_front();
+        }
+        self.into.push_back(Into { group, began: now, count: 1 });
     }
 
     /// Whether they are more than a kernel sends by itself into `group`.
     pub(super) fn show(&self, group: u32) -> bool {
-        self.into == group && self.count > WINDOWS_PAST
+        self.into.iter().any(|into| into.group == group && into.count > WINDOWS_PAST)
+    }
+
+    /// Memory that it takes beside itself, in bytes.
+    pub(super) fn bytes(&self) -> usize {
+        self.into.capacity() * size_of::<Into>()
     }
 }
 
@@ -125,11 +141,13 @@ mod tests {
     }
 
     #[test]
-    fn another_group_is_counted_anew() {
+    fn readers_that_come_into_different_groups_are_counted_apart() {
         let mut bursts = Bursts::default();
-        for (ms, group) in [(10, 3), (40, 3), (70, 4), (100, 4)] {
+        for (ms, group) in [(10, 3), (40, 3), (70, 4), (100, 4), (130, 3)] {
             bursts.came(Nanos::from_millis(ms), group);
         }
-        assert!(!bursts.show(3) && !bursts.show(4));
+        assert!(bursts.show(3) && !bursts.show(4));
+        (0..100).for_each(|group| bursts.came(Nanos::from_millis(200), group));
+        assert_eq!(bursts.into.len(), GROUPS_KEPT);
     }
 }

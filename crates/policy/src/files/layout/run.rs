@@ -15,9 +15,25 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
 use crate::files::layout::bursts::Bursts;
-use crate::files::layout::chunk::Chunk;
+use crate::files::layout::chunk::{Chunk, chunks_of};
 use crate::files::window::{GROWTH, TRUST};
 use crate::units::{Extent, Nanos};
+
+/// Where a read ended. What was fetched for the run from there on may be read without being told
+/// of, so the next read that is told may begin as far behind it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct End {
+    pub(super) at: u64,
+    /// The end of what was fetched from there on without a gap.
+    fetched: u64,
+}
+
+impl End {
+    /// Whether `read` may go on from here, `gap` pages behind what was fetched.
+    pub(super) fn may_go_on(&self, read: Extent, gap: u64) -> bool {
+        read.start <= self.fetched + gap && self.at <= read.end
+    }
+}
 
 /// One reader, or several side by side, that goes from group to group.
 #[derive(Debug)]
@@ -44,7 +60,7 @@ pub(super) struct Run {
     /// It has read on from a chunk into the next one, to the end of that.
     pub(super) crosses: bool,
     /// Where its latest reads ended.
-    pub(super) ends: VecDeque<u64>,
+    pub(super) ends: VecDeque<End>,
     /// Its reads from one group into the next.
     pub(super) bursts: Bursts,
     pub(super) last: Nanos,
@@ -76,9 +92,9 @@ impl Run {
     pub(super) fn bytes(&self) -> usize {
         let columns = 4 * self.columns.len().max(4);
         let groups = self.groups.len() * (size_of::<(u32, Vec<u32>)>() + columns);
-        let kept = 8 * (self.begun.len() + 3 * ENDS_KEPT);
+        let kept = 8 * (self.begun.len() + 4 * ENDS_KEPT);
         let wanted = size_of::<Extent>() * (self.planned.len() + self.todo.len()) + kept;
-        size_of::<Self>() + columns + groups + wanted
+        size_of::<Self>() + columns + groups + wanted + self.bursts.bytes()
     }
 
     /// Whether its next groups are known.
@@ -154,16 +170,38 @@ impl Run {
         self.groups.push_back((chunk.group, Vec::from([chunk.column])));
     }
 
+    /// It reads `chunk`: if its next groups are known, it reads the column there as well.
+    pub(super) fn add_column(&mut self, chunk: Chunk, chunks: &[Chunk]) {
+        if self.is_shown()
+            && let Err(place) = self.columns.binary_search(&chunk.column)
+        {
+            self.columns.insert(place, chunk.column);
+            // What is planned lacks it.
+            for &(group, _) in self.planned.iter().filter(|&&(group, _)| group > chunk.group) {
+                let same = chunks_of(chunks, group).iter().find(|other| other.column == chunk.column);
+                self.todo.extend(same.map(|same| same.extent));
+            }
+        }
+    }
+
     /// A read of it ended there.
     pub(super) fn went_to(&mut self, read: Extent) {
-        if let Some(end) = self.ends.iter_mut().find(|end| read.start <= **end && **end <= read.end) {
-            *end = read.end;
+        let ends = self.ends.iter_mut().filter(|end| end.may_go_on(read, 0) && end.at <= read.end);
+        if let Some(end) = ends.max_by_key(|end| end.at) {
+            *end = End { at: read.end, fetched: end.fetched.max(read.end) };
             return;
         }
         if self.ends.len() >= ENDS_KEPT {
             self.ends.pop_front();
         }
-        self.ends.push_back(read.end);
+        self.ends.push_back(End { at: read.end, fetched: read.end });
+    }
+
+    /// `part` has been fetched for it.
+    pub(super) fn has_fetched(&mut self, part: Extent) {
+        for end in self.ends.iter_mut().filter(|end| part.start <= end.fetched && end.at <= part.end) {
+            end.fetched = end.fetched.max(part.end);
+        }
     }
 
     /// Its reader waits: it wants to be farther ahead of it, as far as it is trusted.
@@ -183,7 +221,7 @@ impl Run {
 /// Groups that a run remembers the columns of. Lower: threads that read more groups than that at
 /// once show no run. Higher: more to compare with. Source: chosen here; as many as threads of a
 /// query are likely to have in one file.
-const GROUPS_KEPT: usize = 16;
+pub(super) const GROUPS_KEPT: usize = 16;
 
 /// How far apart groups are that are read by one run. Lower: threads that take groups in turn are
 /// several runs. Higher: two readers of one file are taken for one. Source: chosen here.

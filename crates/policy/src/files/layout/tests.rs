@@ -263,3 +263,54 @@ fn where_chunks_are_not_read_they_do_not_come_whole() {
     }
     assert_eq!(read(&mut layout, chunk(12, 0, 1)), []);
 }
+
+/// How many of the reads of 32 pages wait that readers from each of `starts` on make in turn. What
+/// was fetched is read without being told of, but for its first page.
+fn waits(layout: &mut Layout, starts: &[u64], pages: u64) -> u32 {
+    let (mut fetched, mut marks, mut waits): (Vec<Extent>, Vec<u64>, u32) = (Vec::new(), Vec::new(), 0);
+    for (nth, from) in (0..pages).step_by(32).enumerate() {
+        for extent in starts.iter().map(|start| Extent::new(start + from, start + from + 32)) {
+            let is_there = (extent.start..extent.end).all(|page| fetched.iter().any(|fetched| fetched.contains(page)));
+            let is_marked = marks.iter().any(|&mark| extent.contains(mark));
+            marks.retain(|&mark| !extent.contains(mark));
+            waits += u32::from(!is_there);
+            if is_there && !is_marked {
+                continue;
+            }
+            let run = layout.observe(Nanos::from_millis(30 * nth as u64), extent, !is_there, true);
+            let planned = run.map_or_else(Vec::new, |run| planned(layout, run, 10_000, extent));
+            marks.extend(planned.iter().map(|part| part.start));
+            fetched.extend(planned);
+            fetched.push(extent);
+        }
+    }
+    waits
+}
+
+/// 15 groups of ten chunks of so many pages, each of which begins in the last page of the one
+/// before.
+fn adjoining(pages: u64) -> Layout {
+    let mut layout = Layout::default();
+    for (group, column) in (0..15).flat_map(|group| (0..10).map(move |column| (group, column))) {
+        let start = pages * u64::from(group * 10 + column);
+        layout.push(Chunk { extent: Extent::new(start, start + pages + 1), group, column });
+    }
+    layout
+}
+
+#[test]
+fn readers_of_all_groups_through_short_windows_wait_in_two_of_them() {
+    for starts in [&[0][..], &[0, 7_946], &[0, 7_946, 16_029]] {
+        let waits = waits(&mut adjoining(137), starts, 4_500);
+        assert!(waits <= 20 * starts.len() as u32, "{starts:?}: {waits}");
+    }
+}
+
+/// Each begins with the same column, so the next groups are known to have that one before any has
+/// read a second.
+#[test]
+fn readers_of_a_group_each_wait_for_few_of_its_columns() {
+    let starts = [0, 10_430, 20_860];
+    let waits = waits(&mut adjoining(1_043), &starts, 10_430);
+    assert!(waits <= 60, "{waits} of {}", 3 * 10_430 / 32);
+}
