@@ -13,14 +13,14 @@
 //! memory and link allow. A column that is read later is added to them. One whose chunk was passed
 //! unread leaves them.
 //!
-//! In the first group of a reader, columns that lie side by side and are read one after the other
-//! have those behind them fetched: the more of them, the more (`row`).
+//! Columns that are not planned, lie side by side and are read one after the other have those
+//! behind them fetched: the more of them, the more (`row`).
 //!
 //! Threads may read several groups at once: reads near each other are one run. A kernel reads
 //! ahead past the end of a chunk: what it reads there is fetched with the chunk (`past`). So one
 //! that reads reach from the chunk before it counts as read once they have come to its end, and
-//! the next group once they are farther in it than a kernel reads. A read that begins elsewhere in
-//! a chunk of which nothing was fetched is none of a run. Where chunks were fetched and not read,
+//! the next group once they are farther in it than a kernel reads (`bursts`). A read that begins
+//! elsewhere in a chunk of which nothing was fetched is none of a run. Where chunks were fetched and not read,
 //! those that follow are not fetched whole for a while: their reader has an index of pages.
 //!
 //! *Invariants:* what is planned lies in chunks, or right behind one. The number of chunks, of
@@ -28,7 +28,8 @@
 //!
 //! The file knows no format, and not what is resident: the driver tells the chunks
 //! (`Event::Chunk`), `read::path::columns` asks and submits. Source: Parquet's footer, which says
-//! all of it; the window grows as that of a stream (`window`); docs/decisions/0094, 0098.
+//! all of it; the window grows as that of a stream (`window`); docs/decisions/0094, 0098,
+//! 0101.
 
 use alloc::vec::Vec;
 
