@@ -62,9 +62,11 @@ impl Driver {
                 Layout::Unknown | Layout::Needs(_) => return None,
                 Layout::Chunks(chunks) => {
                     let lengths = chunks.iter().map(|chunk| chunk.bytes.end - chunk.bytes.start);
-                    let known = Chunks::of(lengths, self.enter(|shard| shard.decided()).1.capacity_bytes);
+                    let known = Chunks::of(lengths);
                     opened.has(known);
-                    *self.latest_chunks.lock() = Some(known);
+                    if !known.is_empty() {
+                        *self.latest_chunks.lock() = Some(known);
+                    }
                     for chunks in chunks.chunks(CHUNKS_AT_ONCE) {
                         self.enter(|shard| {
                             for chunk in chunks {

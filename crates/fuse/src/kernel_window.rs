@@ -57,12 +57,14 @@ impl KernelWindow {
     /// A file with these chunks is about to be opened: `answer` lets the kernel go on.
     pub(crate) fn open(&self, chunks: Chunks, budget_bytes: impl Fn() -> u64, answer: impl FnOnce()) {
         let Some(setting) = self.setting.get() else { return answer() };
-        let mut is_of_chunks = self.is_of_chunks.lock();
         let has_chunks = chunks != Chunks::None;
-        if has_chunks || *is_of_chunks {
-            told(set(setting, kernel_window_bytes(budget_bytes(), chunks).unwrap_or(KERNEL_BYTES)));
-            *is_of_chunks = has_chunks;
+        if !has_chunks && !*self.is_of_chunks.lock() {
+            return answer();
         }
+        let bytes = kernel_window_bytes(budget_bytes(), chunks).unwrap_or(KERNEL_BYTES);
+        let mut is_of_chunks = self.is_of_chunks.lock();
+        told(set(setting, bytes));
+        *is_of_chunks = has_chunks;
         answer();
     }
 }

@@ -26,15 +26,38 @@ pub enum Chunks {
     None,
     /// Its name says so.
     Named,
-    /// The longest one for which a window may be as long has so many bytes.
-    Longest(u64),
+    /// Its footer has said how long they are.
+    Of(Lengths),
 }
 
 impl Chunks {
-    /// What chunks of these lengths, in bytes, are under such a budget.
-    pub fn of(lengths: impl Iterator<Item = u64>, budget_bytes: u64) -> Self {
-        let most = most(budget_bytes);
-        Self::Longest(lengths.filter(|&bytes| bytes <= most).max().unwrap_or(0))
+    /// Chunks of these lengths, in bytes.
+    pub fn of(lengths: impl Iterator<Item = u64>) -> Self {
+        let mut longest = [0; CLASSES];
+        for bytes in lengths.filter(|&bytes| bytes <= CHUNK_WINDOW_BYTES_MAX) {
+            let class = &mut longest[(bytes | 1).ilog2() as usize];
+            *class = (*class).max(bytes as u32);
+        }
+        Self::Of(Lengths { longest })
+    }
+
+    /// Whether its footer has named none that a window would hold.
+    pub fn is_empty(&self) -> bool {
+        matches!(self, Self::Of(lengths) if lengths.within(CHUNK_WINDOW_BYTES_MAX) == 0)
+    }
+}
+
+/// How long the chunks of a file are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Lengths {
+    /// The longest of each power of two, in bytes; 0 where there is none.
+    longest: [u32; CLASSES],
+}
+
+impl Lengths {
+    /// The longest that is no longer than `most`; 0 where all are.
+    fn within(&self, most: u64) -> u64 {
+        self.longest.iter().map(|&bytes| u64::from(bytes)).filter(|&bytes| bytes <= most).max().unwrap_or(0)
     }
 }
 
@@ -45,8 +68,7 @@ pub fn kernel_window_bytes(budget_bytes: u64, chunks: Chunks) -> Option<u64> {
     let chunk = match chunks {
         Chunks::None => 0,
         Chunks::Named => CHUNK_BYTES.min(most),
-        Chunks::Longest(bytes) if bytes > most => 0,
-        Chunks::Longest(bytes) => bytes,
+        Chunks::Of(lengths) => lengths.within(most),
     };
     // It may begin and end within a page.
     let chunk = if chunk == 0 { 0 } else { chunk.next_multiple_of(PAGE_BYTES) + PAGE_BYTES };
@@ -87,6 +109,9 @@ const WINDOW_BYTES_MAX: u64 = 4 << 20;
 /// docs/decisions/0101.
 const CHUNK_WINDOW_BYTES_MAX: u64 = 16 << 20;
 
+/// Powers of two from a byte to [`CHUNK_WINDOW_BYTES_MAX`]. Lower or higher: derived from that.
+const CLASSES: usize = CHUNK_WINDOW_BYTES_MAX.ilog2() as usize + 1;
+
 /// How long chunks are taken to be before a footer was seen, in bytes. Lower: the first file of a
 /// mount is read past its chunks. Higher: as above. Source: eight bytes for each of the million
 /// rows that pyarrow writes in a group; docs/decisions/0101.
@@ -108,9 +133,13 @@ mod tests {
         }
     }
 
+    fn of(chunks: &[u64]) -> Chunks {
+        Chunks::of(chunks.iter().copied())
+    }
+
     #[test]
     fn a_window_holds_the_longest_chunk_that_8_readers_have_memory_for() {
-        let window = |mib: u64, chunk| kernel_window_bytes(mib * MIB, Chunks::Longest(chunk));
+        let window = |mib: u64, chunk| kernel_window_bytes(mib * MIB, of(&[chunk]));
         for chunk in [5 * MIB, 9 * MIB + 1, 16 * MIB] {
             let bytes = window(256, chunk).expect("a window");
             assert!((chunk + 4095..chunk + 3 * 4096).contains(&bytes) && bytes % 4096 == 0, "{bytes} for {chunk}");
@@ -124,9 +153,10 @@ mod tests {
 
     #[test]
     fn chunks_that_no_window_holds_do_not_count() {
-        assert_eq!(Chunks::of([60 * MIB, 3 * MIB, 4 * MIB].into_iter(), 1024 * MIB), Chunks::Longest(4 * MIB));
-        assert_eq!(Chunks::of([60 * MIB].into_iter(), 1024 * MIB), Chunks::Longest(0));
-        assert_eq!(Chunks::of([2 * MIB, 5 * MIB].into_iter(), 32 * MIB), Chunks::Longest(2 * MIB));
+        let chunks = of(&[60 * MIB, 3 * MIB, 14 * MIB]);
+        assert_eq!(kernel_window_bytes(1024 * MIB, chunks), Some(14 * MIB + 4096));
+        assert_eq!(kernel_window_bytes(64 * MIB, chunks), Some(3 * MIB + 4096), "the same file in less memory");
+        assert!(of(&[60 * MIB]).is_empty() && !chunks.is_empty());
     }
 
     #[test]

@@ -119,28 +119,35 @@ impl Layout {
     /// Takes note of a read. Returns the run that it belongs to, if it reads chunks. `absent`, and
     /// a page of it was neither resident nor in flight; `waits`, and it has to wait.
     pub(crate) fn observe(&mut self, now: Nanos, read: Extent, absent: bool, waits: bool) -> Option<u64> {
-        let Some(run) = self.join(now, read, absent, waits) else {
-            self.early.push(now, read);
+        let at = self.chunk_at(read.start)?;
+        let chunk = self.chunks[at].extent;
+        self.past.observe(chunk, read);
+        let Some(run) = self.join(now, at, read, absent, waits) else {
+            if read.start > chunk.start + 1 {
+                self.early.push(now, read);
+            }
             return None;
         };
         // The requests of one window overtake one another.
         let mut end = read.end;
         while let Some(early) = self.early.take_at(now, end) {
-            self.join(now, early, false, false);
+            if let Some(at) = self.chunk_at(early.start) {
+                self.join(now, at, early, false, false);
+            }
             end = early.end;
         }
         Some(run)
     }
 
-    /// The run that `read` belongs to, if it does to one.
-    fn join(&mut self, now: Nanos, read: Extent, absent: bool, waits: bool) -> Option<u64> {
-        // The last chunk that begins no later than the read.
-        let at = self.chunks.partition_point(|chunk| chunk.extent.start <= read.start).checked_sub(1)?;
+    /// The last chunk that begins no later than `page`, if that lies in it.
+    fn chunk_at(&self, page: u64) -> Option<usize> {
+        let at = self.chunks.partition_point(|chunk| chunk.extent.start <= page).checked_sub(1)?;
+        (page < self.chunks[at].extent.end).then_some(at)
+    }
+
+    /// The run that `read` belongs to, which begins in the chunk at `at`, if it does to one.
+    fn join(&mut self, now: Nanos, at: usize, read: Extent, absent: bool, waits: bool) -> Option<u64> {
         let chunk = self.chunks[at];
-        if read.start >= chunk.extent.end {
-            return None;
-        }
-        self.past.observe(chunk.extent, read);
         let mine = self.runs.iter().position(|run| run.has(chunk) || run.begun.contains(&at));
         // A kernel may read several such groups past the one that its program reads.
         let is_exact = read == chunk.extent;
@@ -202,7 +209,7 @@ impl Layout {
         run.went_to(read);
         let (id, chunk) = (run.id, self.chunks[at]);
         // Where chunks adjoin, a kernel's windows begin in the middle of them.
-        if mine.is_some() && run.is_shown() && !run.has_read(chunk) {
+        if run.is_shown() && run.has(chunk) && !run.has_read(chunk) {
             self.begin(now, index, at, at, false, waits);
         }
         // One that goes on behind the only chunk of a group goes into the next group.
@@ -211,7 +218,7 @@ impl Layout {
             _ => CROSSED_PAGES,
         };
         let run = &mut self.runs[index];
-        if mine.is_some() && absent && !run.todo.iter().any(|todo| todo.overlaps(read)) {
+        if mine.is_some() && absent && !run.hurry(read) {
             let may_be_row = is_first && !run.is_shown() && read.end > chunk.extent.end;
             let row = if may_be_row { self.past.within(chunk.extent.end + behind) } else { 0 };
             run.want_first(Extent::new(read.start, self.past.end_of(chunk.extent).max(row)));
@@ -246,10 +253,10 @@ impl Layout {
         run.wait(now, waits);
         run.went_to(read);
         let is_whole = run.columns_of(group - 1).is_some_and(|columns| columns.len() == before);
-        run.bursts.came(now, group);
-        if read.end >= until && (is_only || run.bursts.show(group)) {
+        run.bursts.came(now, at);
+        if read.end >= until && (is_only || run.bursts.show(at)) {
             self.begin(now, index, first, at, true, waits);
-        } else if is_whole && until.saturating_sub(read.start) <= GROUP_CROSSED_PAGES {
+        } else if is_whole && (read.start..=read.start + GROUP_CROSSED_PAGES).contains(&until) {
             run.want_first(Extent::new(read.start, self.past.within(until)));
         }
         self.runs[index].id
@@ -257,23 +264,33 @@ impl Layout {
 
     /// The reads of the run at `index` have come from the chunk before it into the one at `at`, or
     /// through it, within a group: from one group into the next it is a stream. A kernel reads
-    /// past the end of a chunk: one whose end is reached was read. In the first group it is
+    /// past the end of a chunk: one whose end is reached was read. One that is not planned is
     /// fetched before that, if reads are far in it or its reader has read on into another one.
     fn cross(&mut self, now: Nanos, index: usize, at: usize, read: Extent, waits: bool) {
         for at in at..self.chunks.len() {
             let chunk = self.chunks[at];
             let Some(pages) = read.end.checked_sub(chunk.extent.start).filter(|&pages| pages > 1) else { return };
             let run = &mut self.runs[index];
-            if run.columns_of(chunk.group).is_none() {
-                return run.bursts.came(now, chunk.group);
+            let is_known = run.has(chunk) || run.begun.contains(&at);
+            if !is_known {
+                run.bursts.came(now, at);
             }
+            if run.columns_of(chunk.group).is_none() {
+                return;
+            }
+            // Where the columns are known, others are likely to be what a kernel reads.
+            let goes_on = if run.is_shown() { run.bursts.show(at) } else { run.crosses || pages >= CROSSED_PAGES };
             if read.end >= chunk.extent.end {
                 run.crosses |= !run.has(chunk);
+                let is_shown = run.is_shown();
                 self.begin(now, index, at, at, false, waits);
-            } else if !run.has(chunk) && !run.begun.contains(&at) && (run.crosses || pages >= CROSSED_PAGES) {
+                if is_shown && !is_known && goes_on {
+                    self.fetch_row(index, at);
+                }
+            } else if !is_known && goes_on {
                 run.fetches(at);
-                run.want_first(Extent::new(read.end, self.past.end_of(chunk.extent)));
                 self.fetch_row(index, at);
+                self.runs[index].want_first(Extent::new(read.end, self.past.end_of(chunk.extent)));
             }
         }
     }
@@ -368,12 +385,22 @@ impl Layout {
         let row = run.rows.iter().position(|&(from, to)| from <= last && last <= to);
         let from = row.map_or(last, |row| run.rows[row].1) + 1;
         let is_behind = |&at: &usize| self.chunks[at].group == group && self.chunks[at].extent.start + 1 < until;
-        let mut to = from;
+        let (mut to, mut behind) = (from, Vec::new());
         for at in (from..self.chunks.len()).take_while(is_behind) {
             to = at + 1;
             if !run.has_read(self.chunks[at]) && !run.begun.contains(&at) {
                 run.fetches(at);
-                run.want(self.chunks[at].extent);
+                behind.push(self.chunks[at].extent);
+            }
+        }
+        if run.is_shown() {
+            // Before what is planned of other groups.
+            for extent in behind.into_iter().rev() {
+                run.want_first(extent);
+            }
+        } else {
+            for extent in behind {
+                run.want(extent);
             }
         }
         match row {
@@ -520,7 +547,7 @@ const CHUNKS_MAX: usize = 1 << 14;
 const RUNS_MAX: usize = 16;
 
 /// Pages that reads without a gap come into a chunk from the one before it until it is fetched
-/// whole, in the first group of a reader: 384 KiB. Lower: what a kernel reads ahead past the end
+/// whole, while the columns of its reader are not known: 384 KiB. Lower: what a kernel reads ahead past the end
 /// of a chunk has the next one fetched. Higher: a reader of columns side by side waits for more
 /// of the second one. Source: three of the kernel's windows of 128 KiB; two of them are under
 /// way behind a reader.

@@ -410,6 +410,11 @@ impl FileReadahead {
         }
     }
 
+    /// Whether the reader of stream `id` goes backward.
+    pub(crate) fn is_backward(&self, id: u64) -> bool {
+        self.streams.find(id).is_some_and(|s| matches!(s.pattern, Pattern::Strided { delta, .. } if delta < 0))
+    }
+
     /// Pages that stream `id` had read in its round when they were last counted.
     pub(crate) fn standing(&self, id: u64) -> u64 {
         self.streams.find(id).map_or(0, |s| s.standing)

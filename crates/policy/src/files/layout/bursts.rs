@@ -1,8 +1,8 @@
 //! Reads that come at once: a window of a kernel, whose requests overtake one another.
 //!
 //! ```text
-//!   the end of a group       |
-//!   windows         |--------+-------|        for a page in the group
+//!   the end of a column      |
+//!   windows         |--------+-------|        for a page in the column
 //!                            |       |---|    its program came to the window before: ahead of it
 //!                            |           |--| only if it has come behind the end
 //! ```
@@ -19,44 +19,49 @@ use alloc::collections::VecDeque;
 use crate::files::layout::run::GROUPS_KEPT;
 use crate::units::{Extent, Nanos};
 
-/// The bursts of reads from one group into the next.
+/// The bursts of reads that have left what was planned.
 #[derive(Debug, Default)]
 pub(super) struct Bursts {
-    /// By the group that they go into, the oldest first.
-    into: VecDeque<Into>,
+    /// By the chunks that they have gone through, the oldest first.
+    chains: VecDeque<Chain>,
 }
 
+/// Bursts that go on from one another, through chunks that were not planned.
 #[derive(Debug)]
-struct Into {
-    group: u32,
-    /// When the latest began.
+struct Chain {
+    /// The latest chunk.
+    at: usize,
+    /// When the latest burst began.
     began: Nanos,
     count: u32,
 }
 
 impl Bursts {
-    /// A read has come into `group` from the one before.
-    pub(super) fn came(&mut self, now: Nanos, group: u32) {
-        if let Some(into) = self.into.iter_mut().find(|into| into.group == group) {
-            if now.0.saturating_sub(into.began.0) > BURST.0 {
-                (into.began, into.count) = (now, into.count + 1);
+    /// A read has come into the chunk at `at`, which is not planned, from the one before it.
+    pub(super) fn came(&mut self, now: Nanos, at: usize) {
+        let Some(chain) = self.chains.iter_mut().find(|chain| chain.at == at || chain.at + 1 == at) else {
+            if self.chains.len() >= GROUPS_KEPT {
+                self.chains.pop_front();
             }
-            return;
+            return self.chains.push_back(Chain { at, began: now, count: 1 });
+        };
+        let since = now.0.saturating_sub(chain.began.0);
+        if since > OVER.0 {
+            (chain.began, chain.count) = (now, 1);
+        } else if since > BURST.0 {
+            (chain.began, chain.count) = (now, chain.count + 1);
         }
-        if self.into.len() >= GROUPS_KEPT {
-            self.into.pop_front();
-        }
-        self.into.push_back(Into { group, began: now, count: 1 });
+        chain.at = at;
     }
 
-    /// Whether they are more than a kernel sends by itself into `group`.
-    pub(super) fn show(&self, group: u32) -> bool {
-        self.into.iter().any(|into| into.group == group && into.count > WINDOWS_PAST)
+    /// Whether more have come to the chunk at `at` than a kernel sends by itself.
+    pub(super) fn show(&self, at: usize) -> bool {
+        self.chains.iter().any(|chain| chain.at == at && chain.count > WINDOWS_PAST)
     }
 
     /// Memory that it takes beside itself, in bytes.
     pub(super) fn bytes(&self) -> usize {
-        self.into.capacity() * size_of::<Into>()
+        self.chains.capacity() * size_of::<Chain>()
     }
 }
 
@@ -104,6 +109,11 @@ const EARLY_MAX: usize = 32;
 /// the second one. Source: derived above.
 const WINDOWS_PAST: u32 = 2;
 
+/// Time after which bursts do not go on from one another: 5 s. Lower: a slow reader is never shown.
+/// Higher: a read that is made again counts with the one before. Source: the time after which a
+/// reader counts as stopped (`layout`).
+const OVER: Nanos = Nanos::from_millis(5_000);
+
 /// How long the requests of one window may take to come, 5 ms. Lower: a window of 16 requests is
 /// taken for several on a loaded machine. Higher: windows of a quick reader are taken for one, and
 /// it waits for longer. Source: about .1 ms a request through a mount.
@@ -115,7 +125,9 @@ mod tests {
 
     fn show(times: &[u64]) -> bool {
         let mut bursts = Bursts::default();
-        times.iter().for_each(|&ms| bursts.came(Nanos::from_millis(ms), 3));
+        for &ms in times {
+            bursts.came(Nanos::from_millis(ms), 3);
+        }
         bursts.show(3)
     }
 
@@ -141,13 +153,20 @@ mod tests {
     }
 
     #[test]
-    fn readers_that_come_into_different_groups_are_counted_apart() {
+    fn windows_are_counted_from_chunk_to_chunk_and_by_reader() {
         let mut bursts = Bursts::default();
-        for (ms, group) in [(10, 3), (40, 3), (70, 4), (100, 4), (130, 3)] {
-            bursts.came(Nanos::from_millis(ms), group);
+        for (ms, at) in [(10, 3), (40, 4), (70, 40), (100, 41), (130, 5)] {
+            bursts.came(Nanos::from_millis(ms), at);
         }
-        assert!(bursts.show(3) && !bursts.show(4));
-        (0..100).for_each(|group| bursts.came(Nanos::from_millis(200), group));
-        assert_eq!(bursts.into.len(), GROUPS_KEPT);
+        assert!(bursts.show(5) && !bursts.show(4) && !bursts.show(41));
+        for at in 0..100 {
+            bursts.came(Nanos::from_millis(200), 10 * at);
+        }
+        assert_eq!(bursts.chains.len(), GROUPS_KEPT);
+    }
+
+    #[test]
+    fn windows_of_long_ago_are_forgotten() {
+        assert!(!show(&[10, 40, 6_000, 6_030]), "the same read again");
     }
 }

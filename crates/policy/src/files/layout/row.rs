@@ -1,4 +1,4 @@
-//! How much is fetched behind columns that are read side by side, in the first group of a reader.
+//! How much is fetched behind columns that are read side by side and were not planned.
 //!
 //! ```text
 //!   from the first column   | 0 | 1 | 2   3 | 4   5 ... all        as much again, then four times
@@ -8,7 +8,7 @@
 //!
 //! A reader of a whole row begins with the first column. One of a few columns may do so, too, and
 //! what is fetched behind these is fetched in vain: once for each file, since the next group says
-//! which columns are read. So a row grows from the first column as soon as there are two of it,
+//! which columns are read, and others than these have to be read farther (`bursts`). So a row grows from the first column as soon as there are two of it,
 //! and from any other one when there are more than queries read side by side.
 //!
 //! The file does not fetch, and does not know what was (`layout`). Source: the growth of a stream

@@ -43,7 +43,7 @@ pub(super) struct Run {
     pub(super) groups: VecDeque<(u32, Vec<u32>)>,
     /// The columns that are read of each group, once that is shown; ascending.
     pub(super) columns: Vec<u32>,
-    /// Chunks that are fetched behind rows of its first group, each from the first to the last.
+    /// Chunks that are fetched behind rows of it, each from the first to the last.
     pub(super) rows: VecDeque<(usize, usize)>,
     /// The group after the last one planned.
     pub(super) front: u32,
@@ -143,8 +143,20 @@ impl Run {
         }
     }
 
+    /// Whether pages of `read` are to be fetched: before all else now.
+    pub(super) fn hurry(&mut self, read: Extent) -> bool {
+        let place = self.todo.iter().position(|todo| todo.overlaps(read));
+        if let Some(todo) = place.and_then(|place| self.todo.remove(place)) {
+            self.todo.push_front(todo);
+        }
+        place.is_some()
+    }
+
     /// The chunk at `at` is fetched whole.
     pub(super) fn fetches(&mut self, at: usize) {
+        if self.begun.contains(&at) {
+            return;
+        }
         if self.begun.len() >= BEGUN_MAX {
             self.begun.pop_front();
         }

@@ -176,6 +176,37 @@ fn what_a_kernel_reads_past_a_column_is_no_other_column() {
     assert_eq!(layout.runs[0].columns, [1, 4]);
 }
 
+/// Windows of four requests, each sent at once. The last two come past the end of the column, the
+/// first of them through a short one.
+#[test]
+fn what_a_kernel_reads_past_a_column_in_long_windows_is_no_other_column() {
+    for short in [20, 6_000] {
+        let mut layout = Layout::default();
+        let of_group = 6_000 * 2 + short;
+        for group in 0..8 {
+            let start = u64::from(group) * of_group;
+            for (column, from, pages) in [(0, 0, 6_000), (1, 6_000, short), (2, 6_000 + short, 6_000)] {
+                let extent = Extent::new(start + from, start + from + pages);
+                layout.push(Chunk { extent, group, column });
+            }
+        }
+        let mut fetched = alloc::collections::BTreeSet::new();
+        for (group, window) in (0..7).flat_map(|group| (0..7).map(move |window| (group, window))) {
+            for request in 0..4 {
+                let start = group * of_group + window * 1_024 + request * 256;
+                let extent = Extent::new(start, start + 256);
+                let now = Nanos::from_millis(1_000 * group + 40 * window);
+                let Some(run) = layout.observe(now, extent, true, true) else { continue };
+                let planned = planned(&mut layout, run, 10_000, extent);
+                let others = planned.iter().filter(|part| part.start % of_group >= 6_000 + short);
+                fetched.extend(others.map(|part| part.start / of_group));
+            }
+        }
+        assert!(layout.runs[0].columns.iter().all(|&column| column < 2), "{:?}", layout.runs[0].columns);
+        assert!(fetched.len() <= 1, "the last column of groups {fetched:?}, {short}");
+    }
+}
+
 #[test]
 fn a_kernel_that_reads_past_a_group_through_a_short_chunk_shows_no_second_group() {
     let mut layout = Layout::default();

@@ -63,7 +63,8 @@ impl ReadPath {
         let own = self.files.get(&file).map_or(0, |f| f.ahead(stream)).clamp(1, most);
         let own = if self.is_near(file, stream, own, file_pages) { own.min(AHEAD_PAGES_NEAR) } else { own };
         let streams = self.shares.like(own);
-        let (part_pages_max, is_paced) = self.part_pages_max(streams, room);
+        let is_backward = self.files.get(&file).is_some_and(|f| f.readahead.is_backward(stream));
+        let (part_pages_max, is_paced) = self.part_pages_max(streams, room, is_backward);
         self.part_pages = part_pages_max;
         let read = self.files.get(&file).map_or(0, |f| f.readahead.standing(stream));
         let ahead_pages_max = own.min(self.round.share(self.shares.level(room), read)).max(1);
@@ -138,7 +139,9 @@ impl ReadPath {
     /// Longer parts are paced, and so are others where memory holds less than twice the bound,
     /// unless they are short: many short parts hold little more than their first bytes, and end at
     /// times of their own.
-    fn part_pages_max(&self, streams: u64, room: u64) -> (u64, bool) {
+    ///
+    /// A part that is read from its end on, `is_backward`, is held until all of it has come.
+    fn part_pages_max(&self, streams: u64, room: u64, is_backward: bool) -> (u64, bool) {
         if self.options.rotational {
             return (PART_PAGES_MAX, true);
         }
@@ -149,7 +152,7 @@ impl ReadPath {
         let next = if is_known { PART_PAGES_MAX } else { self.link.carried_pages() * 2 };
         let even = if is_known { even } else { even.max(PART_PAGES_UNKNOWN.min(next)) };
         let even = even.clamp(PART_PAGES_MIN, PART_PAGES_MAX);
-        let held = |part: u64| self.link.held_bytes(part, GRANT_PAGES, connection(Extent::new(0, part)));
+        let held = |part: u64| self.link.held_bytes(part, GRANT_PAGES, connection(Extent::new(0, part)), is_backward);
         let memory = self.budget.ahead_bytes_max();
         let most = match self.link.may_carry_more() {
             true if even < PART_PAGES_UNKNOWN => even,
