@@ -4,7 +4,7 @@
 //!   budget    below 128 MiB    128 MiB   256 MiB   512 MiB   1 GiB and more
 //!   window    the kernel's     512 KiB   1 MiB     2 MiB     4 MiB
 //!
-//!   a file of column chunks: as long as the longest chunk, up to 16 MiB and an eighth of the budget
+//!   a file of column chunks: as long as the longest, up to 16 MiB and an eighth of the budget
 //! ```
 //!
 //! What a kernel reads ahead arrives as demand: policy cannot refuse it, and many streams have a
@@ -109,7 +109,8 @@ const WINDOW_BYTES_MAX: u64 = 4 << 20;
 /// docs/decisions/0101.
 const CHUNK_WINDOW_BYTES_MAX: u64 = 16 << 20;
 
-/// Powers of two from a byte to [`CHUNK_WINDOW_BYTES_MAX`]. Lower or higher: derived from that.
+/// Classes of lengths. Lower: the longest chunks would have none. Higher: some would stay empty.
+/// Source: derived: the powers of two from a byte to [`CHUNK_WINDOW_BYTES_MAX`].
 const CLASSES: usize = CHUNK_WINDOW_BYTES_MAX.ilog2() as usize + 1;
 
 /// How long chunks are taken to be before a footer was seen, in bytes. Lower: the first file of a

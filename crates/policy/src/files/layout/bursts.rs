@@ -16,7 +16,6 @@
 
 use alloc::collections::VecDeque;
 
-use crate::files::layout::run::GROUPS_KEPT;
 use crate::units::{Extent, Nanos};
 
 /// The bursts of reads that have left what was planned.
@@ -40,7 +39,7 @@ impl Bursts {
     /// A read has come into the chunk at `at`, which is not planned, from the one before it.
     pub(super) fn came(&mut self, now: Nanos, at: usize) {
         let Some(chain) = self.chains.iter_mut().find(|chain| chain.at == at || chain.at + 1 == at) else {
-            if self.chains.len() >= GROUPS_KEPT {
+            if self.chains.len() >= CHAINS_KEPT {
                 self.chains.pop_front();
             }
             return self.chains.push_back(Chain { at, began: now, count: 1 });
@@ -100,6 +99,11 @@ impl Early {
     }
 }
 
+/// Chains that are remembered. Lower: of threads that leave what was planned side by side, some
+/// are not shown. Higher: more to compare with. Source: chosen here; as many as groups that a run
+/// remembers.
+const CHAINS_KEPT: usize = 16;
+
 /// Early reads that are remembered. Lower: of a long window, a part is taken for a stream. Higher:
 /// more to compare with. Source: derived: the 16 requests of the longest window, twice.
 const EARLY_MAX: usize = 32;
@@ -109,8 +113,8 @@ const EARLY_MAX: usize = 32;
 /// the second one. Source: derived above.
 const WINDOWS_PAST: u32 = 2;
 
-/// Time after which bursts do not go on from one another: 5 s. Lower: a slow reader is never shown.
-/// Higher: a read that is made again counts with the one before. Source: the time after which a
+/// Time after which bursts do not go on from one another: 5 s. Lower: a slow reader is never
+/// shown. Higher: a read that is made again counts with the one before. Source: the time after which a
 /// reader counts as stopped (`layout`).
 const OVER: Nanos = Nanos::from_millis(5_000);
 
@@ -162,7 +166,7 @@ mod tests {
         for at in 0..100 {
             bursts.came(Nanos::from_millis(200), 10 * at);
         }
-        assert_eq!(bursts.chains.len(), GROUPS_KEPT);
+        assert_eq!(bursts.chains.len(), CHAINS_KEPT);
     }
 
     #[test]

@@ -233,7 +233,7 @@ impl Run {
 /// Groups that a run remembers the columns of. Lower: threads that read more groups than that at
 /// once show no run. Higher: more to compare with. Source: chosen here; as many as threads of a
 /// query are likely to have in one file.
-pub(super) const GROUPS_KEPT: usize = 16;
+const GROUPS_KEPT: usize = 16;
 
 /// How far apart groups are that are read by one run. Lower: threads that take groups in turn are
 /// several runs. Higher: two readers of one file are taken for one. Source: chosen here.
