@@ -20,8 +20,9 @@
 //! ahead past the end of a chunk: what it reads there is fetched with the chunk (`past`). So one
 //! that reads reach from the chunk before it counts as read once they have come to its end, and
 //! the next group once they are farther in it than a kernel reads (`bursts`). A read that begins
-//! elsewhere in a chunk of which nothing was fetched is none of a run. Where chunks were fetched and not read,
-//! those that follow are not fetched whole for a while: their reader has an index of pages.
+//! elsewhere in a chunk of which nothing was fetched is none of a run. Where chunks were fetched
+//! and not read, those that follow are not fetched whole for a while: their reader has an index of
+//! pages.
 //!
 //! *Invariants:* what is planned lies in chunks, or right behind one. The number of chunks, of
 //! runs and of groups that a run remembers is bounded.
@@ -364,8 +365,8 @@ impl Layout {
         at.checked_sub(1).is_none_or(|before| self.chunks[before].group != self.chunks[at].group)
     }
 
-    /// The run at `index` has come to the chunk at `last`, which is not planned. What lies behind a
-    /// row of columns that it has read is fetched.
+    /// The run at `index` has come to the chunk at `last`, which is not planned. What lies behind
+    /// a row of columns that it has read is fetched.
     fn fetch_row(&mut self, index: usize, last: usize) {
         let run = &self.runs[index];
         let group = self.chunks[last].group;
@@ -547,10 +548,10 @@ const CHUNKS_MAX: usize = 1 << 14;
 const RUNS_MAX: usize = 16;
 
 /// Pages that reads without a gap come into a chunk from the one before it until it is fetched
-/// whole, while the columns of its reader are not known: 384 KiB. Lower: what a kernel reads ahead past the end
-/// of a chunk has the next one fetched. Higher: a reader of columns side by side waits for more
-/// of the second one. Source: three of the kernel's windows of 128 KiB; two of them are under
-/// way behind a reader.
+/// whole, while the columns of its reader are not known: 384 KiB. Lower: what a kernel reads ahead
+/// past the end of a chunk has the next one fetched. Higher: a reader of columns side by side
+/// waits for more of the second one. Source: three of the kernel's windows of 128 KiB; two of them
+/// are under way behind a reader.
 const CROSSED_PAGES: u64 = 96;
 
 /// Pages of the next group that are fetched at most behind a group that was read whole, before it

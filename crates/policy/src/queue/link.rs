@@ -286,8 +286,8 @@ impl Link {
 
     /// The memory that requests of `part` pages hold while the link is filled, in bytes. The first
     /// `grant` pages of each are held from its start to its end, half of the rest while it is
-    /// transferred, and `connection` bytes besides. What is read `from_the_end` on is read when all
-    /// has come: half of it is held for as long again.
+    /// transferred, and `connection` bytes besides. What is read `from_the_end` on is read when
+    /// all has come: half of it is held for as long again.
     pub(crate) fn held_bytes(&self, part: u64, grant: u64, connection: u64, from_the_end: bool) -> u64 {
         let (delay_ns, transfer_ns) = (u128::from(self.delay_ns(part)), u128::from(self.transfer_ns(part)));
         let at_once = u128::from(part.min(grant) * PAGE_BYTES + connection) * delay_ns;

@@ -114,8 +114,8 @@ const EARLY_MAX: usize = 32;
 const WINDOWS_PAST: u32 = 2;
 
 /// Time after which bursts do not go on from one another: 5 s. Lower: a slow reader is never
-/// shown. Higher: a read that is made again counts with the one before. Source: the time after which a
-/// reader counts as stopped (`layout`).
+/// shown. Higher: a read that is made again counts with the one before. Source: the time after
+/// which a reader counts as stopped (`layout`).
 const OVER: Nanos = Nanos::from_millis(5_000);
 
 /// How long the requests of one window may take to come, 5 ms. Lower: a window of 16 requests is

@@ -8,8 +8,9 @@
 //!
 //! A reader of a whole row begins with the first column. One of a few columns may do so, too, and
 //! what is fetched behind these is fetched in vain: once for each file, since the next group says
-//! which columns are read, and others than these have to be read farther (`bursts`). So a row grows from the first column as soon as there are two of it,
-//! and from any other one when there are more than queries read side by side.
+//! which columns are read, and others than these have to be read farther (`bursts`). So a row
+//! grows from the first column as soon as there are two of it, and from any other one when there
+//! are more than queries read side by side.
 //!
 //! The file does not fetch, and does not know what was (`layout`). Source: the growth of a stream
 //! (`window`); docs/decisions/0098.
