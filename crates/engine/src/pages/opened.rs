@@ -33,8 +33,8 @@ pub(crate) struct Opened {
     pub(crate) kept: Option<Kept>,
     /// The byte whose read tells where the parts of the file lie, or nothing more is to be told.
     tells_at: AtomicU64,
-    /// What its footer has said of its chunks.
-    chunks: OnceLock<Chunks>,
+    /// What its footer has said of its chunks. Few files have one.
+    chunks: OnceLock<Box<Chunks>>,
     /// How many [`File`](crate::File)s there are.
     pub(crate) handles: AtomicUsize,
 }
@@ -76,7 +76,7 @@ impl Opened {
 
     /// Its footer says this of its chunks.
     pub(crate) fn has(&self, chunks: Chunks) {
-        let _ = self.chunks.set(chunks);
+        let _ = self.chunks.set(Box::new(chunks));
     }
 
     /// What its footer has said of its chunks, or else its name: `like` are those of another file
@@ -86,7 +86,7 @@ impl Opened {
             let may = self.size() >= LAYOUT_BYTES_MIN && foreread_layout::is_named_so(self.object.key.as_str());
             if may { like.unwrap_or(Chunks::Named) } else { Chunks::None }
         };
-        self.chunks.get().copied().unwrap_or_else(named)
+        self.chunks.get().map_or_else(named, |known| **known)
     }
 
     /// What the tier has of it.

@@ -58,7 +58,11 @@ fn store(directory: &Path) -> (Rig, Vec<Vec<(u64, usize)>>) {
 
 /// Opens it, and reads its end, as programs do.
 fn open(rig: &Rig) -> File {
-    let file = rig.open("table");
+    open_named(rig, "table")
+}
+
+fn open_named(rig: &Rig, name: &str) -> File {
+    let file = rig.open(name);
     let end = get(rig, &file, (file.size() - (64 << 10), 64 << 10));
     assert!(end.ends_with(b"PAR1"));
     file
@@ -103,4 +107,29 @@ fn a_reader_of_one_row_has_no_other_group_fetched() {
     let sent = after.object_bytes_sent - before.object_bytes_sent;
     assert!(sent * 100 <= asked * 105, "{sent} bytes for {asked}");
     assert_eq!(after.get - before.get, COLUMNS as u64 - 1, "one for each of two chunks, and one for both behind them");
+}
+
+/// A data set of five files with the same columns.
+#[test]
+fn columns_that_were_read_of_two_files_come_together_in_the_next() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let (rig, chunks) = store(directory.path());
+    let names = ["f0", "f1", "f2", "f3", "f4"];
+    for name in names {
+        std::fs::copy(directory.path().join("table"), directory.path().join(name)).expect("a copy");
+    }
+    let mut waits = Vec::new();
+    for name in names {
+        let file = open_named(&rig, name);
+        let (before, misses) = (rig.testbed.counters(), rig.engine.stats().misses);
+        let mut asked = 0;
+        for chunk in chunks.iter().flat_map(|group| [group[1], group[3]]) {
+            asked += get(&rig, &file, chunk).len() as u64;
+        }
+        let sent = rig.testbed.counters().object_bytes_sent - before.object_bytes_sent;
+        assert!(sent * 100 <= asked * 105, "{name}: {sent} bytes for {asked}");
+        waits.push(rig.engine.stats().misses - misses);
+    }
+    // Of the first two, both columns of the first group, and the first of the second.
+    assert_eq!(waits, [3, 3, 1, 1, 1]);
 }

@@ -34,12 +34,14 @@
 
 use alloc::vec::Vec;
 
+mod alike;
 mod bursts;
 mod chunk;
 mod past;
 mod row;
 mod run;
 
+pub(crate) use alike::{Alike, Read};
 use bursts::Early;
 pub(crate) use chunk::Chunk;
 use chunk::chunks_of;
@@ -66,6 +68,8 @@ pub(crate) struct Layout {
     early: Early,
     /// How far its readers read past the end of a chunk.
     past: Past,
+    /// What was read of files like it.
+    alike: Option<Read>,
     /// The memory that it took when it was counted last.
     counted_bytes: u64,
 }
@@ -93,6 +97,33 @@ impl Layout {
         self.past.habit()
     }
 
+    /// `read` was read of the files before it.
+    pub(crate) fn is_like(&mut self, read: Option<&Read>) {
+        if self.runs.is_empty() && self.alike.as_ref() != read {
+            self.alike = read.cloned();
+        }
+    }
+
+    /// How many columns it has.
+    pub(crate) fn width(&self) -> u32 {
+        self.chunks.last().map_or(0, |last| last.column + 1)
+    }
+
+    /// The chunks of one group that were fetched for readers of it, in any order, and whether
+    /// several groups were read.
+    pub(crate) fn fetched(&self) -> Option<(Vec<Chunk>, bool)> {
+        let run = self.runs.iter().max_by_key(|run| run.groups.len())?;
+        // The latest may not have been read to its end.
+        let &(group, _) = run.groups.iter().rev().nth(1).or(run.groups.back())?;
+        let first = self.chunks.partition_point(|chunk| chunk.group < group);
+        let was_fetched = |&(nth, chunk): &(usize, &Chunk)| {
+            let is_of_row = run.rows.iter().any(|&(from, to)| (from..=to).contains(&(first + nth)));
+            is_of_row || run.has_read(*chunk) || run.columns.binary_search(&chunk.column).is_ok()
+        };
+        let fetched = chunks_of(&self.chunks, group).iter().enumerate().filter(was_fetched);
+        Some((fetched.map(|(_, &chunk)| chunk).collect(), run.groups.len() > 1))
+    }
+
     /// No program has the file open any more.
     pub(crate) fn release(&mut self) {
         self.runs.clear();
@@ -109,7 +140,8 @@ impl Layout {
         let runs = self.runs.iter().map(Run::bytes).sum::<usize>();
         // The driver keeps as many, to tell them again.
         let chunks = 2 * self.chunks.capacity() * size_of::<Chunk>();
-        self.counted_bytes = (size_of::<Self>() + chunks + runs + self.early.bytes()) as u64;
+        let alike = self.alike.as_ref().map_or(0, |read| 4 * read.columns.capacity());
+        self.counted_bytes = (size_of::<Self>() + chunks + runs + alike + self.early.bytes()) as u64;
     }
 
     /// Whether `stream` is the number of a run, and not of a stream.
@@ -337,11 +369,24 @@ impl Layout {
                 run.columns.sort_unstable();
                 run.columns.dedup();
                 (run.front, run.ahead) = (chunk.group, run.seen * TRUST);
+            } else if let Some(alike) = &self.alike
+                && before.is_none()
+                && !run.is_shown()
+                && run.groups.len() == 1
+                && alike.goes_on
+                && alike.columns.binary_search(&chunk.column).is_ok()
+            {
+                run.columns.clone_from(&alike.columns);
+                (run.front, run.ahead) = (chunk.group, run.seen * TRUST);
             } else {
                 run.add_column(chunk, &self.chunks);
             }
         }
         let group = self.chunks[last].group;
+        if !run.is_shown() && run.groups.len() == 1 {
+            self.fetch_alike(index, last);
+        }
+        let run = &mut self.runs[index];
         if run.is_shown() {
             run.front = run.front.max(group);
             // Several threads may still read the groups before it.
@@ -351,6 +396,24 @@ impl Layout {
             }
         } else {
             self.fetch_row(index, last);
+        }
+    }
+
+    /// The run at `index` has begun the chunk at `at`, in its first group. Columns of that group that
+    /// were read beside it of the files before are fetched.
+    fn fetch_alike(&mut self, index: usize, at: usize) {
+        let Some(Read { columns, .. }) = &self.alike else { return };
+        let (run, chunk) = (&mut self.runs[index], self.chunks[at]);
+        if columns.binary_search(&chunk.column).is_err() {
+            return;
+        }
+        let first = self.chunks.partition_point(|other| other.group < chunk.group);
+        for (nth, &other) in chunks_of(&self.chunks, chunk.group).iter().enumerate() {
+            let is_alike = columns.binary_search(&other.column).is_ok();
+            if is_alike && !run.has_read(other) && !run.begun.contains(&(first + nth)) {
+                run.fetches(first + nth);
+                run.want(other.extent);
+            }
         }
     }
 

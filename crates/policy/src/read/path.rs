@@ -28,7 +28,7 @@ use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 
 use crate::files::cached::Cached;
-use crate::files::layout::{Chunk, Habit, Layout};
+use crate::files::layout::{Alike, Chunk, Habit, Layout};
 use crate::files::share::{Round, Shares};
 use crate::files::streams::FileReadahead;
 use crate::files::whole::Whole;
@@ -134,6 +134,8 @@ pub struct ReadPath {
     layouts_bytes: u64,
     /// How the kernel that asks has read past the ends of chunks.
     habit: Option<Habit>,
+    /// The columns that were read of the latest files.
+    alike: Alike,
     /// Bytes that directories take.
     reserved_bytes: u64,
     /// Bytes that the tier takes.
@@ -184,6 +186,7 @@ impl ReadPath {
             cached_bytes: 0,
             layouts_bytes: 0,
             habit: None,
+            alike: Alike::default(),
             reserved_bytes: 0,
             tier_bytes: 0,
             requests: Requests::default(),
@@ -543,14 +546,10 @@ impl ReadPath {
         for request in self.requests.of_file(file) {
             self.cancel(request);
         }
+        self.close_layout(file);
         if let Some(file) = self.files.get_mut(&file) {
             self.streams_bytes -= file.readahead.bytes();
             file.readahead = FileReadahead::new();
-            if let Some(layout) = &mut file.layout {
-                self.layouts_bytes -= layout.bytes();
-                layout.release();
-                self.layouts_bytes += layout.bytes();
-            }
             file.is_open = false;
         }
         self.queue.close(file);

@@ -345,3 +345,35 @@ fn readers_of_a_group_each_wait_for_few_of_its_columns() {
     let waits = waits(&mut adjoining(1_043), &starts, 10_430);
     assert!(waits <= 60, "{waits} of {}", 3 * 10_430 / 32);
 }
+
+#[test]
+fn columns_that_files_before_had_read_come_together() {
+    let alike = |goes_on| Read { width: 6, columns: alloc::vec![1, 4, 5], goes_on };
+    let mut one = layout(8, 6);
+    one.is_like(Some(&alike(true)));
+    let fetched = read(&mut one, chunk(0, 1, 6));
+    assert!(one.runs[0].is_shown());
+    assert_eq!(fetched[..2], [chunk(0, 1, 6), Extent::new(chunk(0, 4, 6).start, chunk(0, 5, 6).end)]);
+    assert_eq!(fetched[2], chunk(1, 1, 6), "and the next group");
+    // Files of which one group was read.
+    let mut other = layout(8, 6);
+    other.is_like(Some(&alike(false)));
+    let fetched = read(&mut other, chunk(3, 4, 6));
+    assert_eq!(fetched, [chunk(3, 4, 6), chunk(3, 1, 6), chunk(3, 5, 6)]);
+    assert!(!other.runs[0].is_shown());
+    // A reader of something else.
+    let mut third = layout(8, 6);
+    third.is_like(Some(&alike(true)));
+    assert_eq!(read(&mut third, chunk(0, 2, 6)), [chunk(0, 2, 6)]);
+}
+
+#[test]
+fn what_was_fetched_of_the_last_whole_group_is_told() {
+    let mut layout = layout(8, 6);
+    for (group, column) in [(0, 1), (0, 4), (1, 1), (1, 4), (2, 1)] {
+        read(&mut layout, chunk(group, column, 6));
+    }
+    let (fetched, goes_on) = layout.fetched().expect("a run");
+    assert_eq!(fetched.iter().map(|chunk| (chunk.group, chunk.column)).collect::<Vec<_>>(), [(1, 1), (1, 4)]);
+    assert!(goes_on);
+}

@@ -15,8 +15,10 @@
 //!
 //! The file does not decide what a run wants (`files::layout`). Source: docs/decisions/0094.
 
+use alloc::vec::Vec;
+
 use super::{File, ReadPath};
-use crate::files::layout::{Chunk, Layout};
+use crate::files::layout::{Chunk, Layout, Read};
 use crate::residency::folio::Ahead;
 use crate::units::{Extent, FileId, Found, Nanos};
 
@@ -41,6 +43,7 @@ impl ReadPath {
     pub(super) fn observe_chunks(&mut self, now: Nanos, file: FileId, extent: Extent, found: Found) -> Option<u64> {
         let layout = self.files.get_mut(&file)?.layout.as_mut()?;
         self.layouts_bytes -= layout.bytes();
+        layout.is_like(self.alike.of(layout.width()));
         let run = layout.observe(now, extent, found == Found::Absent, found != Found::Resident);
         while let Some((run, chunk)) = run.and_then(|run| Some((run, layout.passed(run)?))) {
             let unread = self.budget.unread_in(file, chunk.extent);
@@ -50,6 +53,21 @@ impl ReadPath {
         layout.count();
         self.layouts_bytes += layout.bytes();
         run
+    }
+
+    /// `file` is closed: files like it are likely to be read like it.
+    pub(super) fn close_layout(&mut self, file: FileId) {
+        let Some(layout) = self.files.get_mut(&file).and_then(|known| known.layout.as_mut()) else { return };
+        if let Some((fetched, goes_on)) = layout.fetched() {
+            let was_read = |chunk: &&Chunk| self.budget.unread_in(file, chunk.extent) <= chunk.extent.pages() / 2;
+            let mut columns: Vec<u32> = fetched.iter().filter(was_read).map(|chunk| chunk.column).collect();
+            columns.sort_unstable();
+            columns.dedup();
+            self.alike.closed(Read { width: layout.width(), columns, goes_on });
+        }
+        self.layouts_bytes -= layout.bytes();
+        layout.release();
+        self.layouts_bytes += layout.bytes();
     }
 
     /// Where the parts of a file lie that says so. What it takes may grow by what is planned for
