@@ -399,8 +399,8 @@ impl Layout {
         }
     }
 
-    /// The run at `index` has begun the chunk at `at`, in its first group. Columns of that group that
-    /// were read beside it of the files before are fetched.
+    /// The run at `index` has begun the chunk at `at`, in its first group. Columns of that group
+    /// that were read beside it of the files before are fetched.
     fn fetch_alike(&mut self, index: usize, at: usize) {
         let Some(Read { columns, .. }) = &self.alike else { return };
         let (run, chunk) = (&mut self.runs[index], self.chunks[at]);

@@ -3,7 +3,7 @@
 //! ```text
 //!   file 1   read: a c      ─┐
 //!   file 2   read: a c f    ─┴─> both: a c
-//!   file 3   a is read: c is fetched beside it, and if both went from group to group, so does this
+//!   file 3   a is read: c is fetched beside it, and of the next groups if both went on to these
 //! ```
 //!
 //! A data set is many files with the same columns, and a query reads the same ones of each. What
@@ -11,8 +11,8 @@
 //! columns of its condition in all files, and the others in the file that has the row: these are
 //! not of both.
 //!
-//! *Invariant:* at most [`COLUMNS_MAX`] columns are remembered; files with another number of columns
-//! are not alike.
+//! *Invariant:* at most [`COLUMNS_MAX`] columns are remembered; files with another number of
+//! columns are not alike.
 //!
 //! The file does not know what a file's readers have read (`read::path::columns`). Source:
 //! docs/decisions/0103.
