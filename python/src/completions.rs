@@ -192,7 +192,7 @@ fn serve(receive: &Receiver<Arc<Shared>>) {
 /// interpreter is about to exit.
 #[pyfunction]
 pub(crate) fn stop(py: Python<'_>) {
-    py.detach(process::flush_caches);
+    py.detach(process::end_engines);
     let Some(waker) = WAKER.get() else { return };
     let send = waker.send.lock().take();
     drop(send);

@@ -6,6 +6,8 @@ from __future__ import annotations
 
 import io
 import json
+import subprocess
+import sys
 import tarfile
 import zipfile
 from collections.abc import Iterator
@@ -236,3 +238,15 @@ def test_lines_are_read(data: Data) -> None:
     )
     with foreread.open("s3://testbed/lines.jsonl", buffering=1 << 16, **data.options) as file:
         assert [json.loads(line)["n"] for line in file] == list(range(10_000))
+
+
+def test_a_program_ends_while_arrow_still_closes_files(data: Data) -> None:
+    script = """
+import json, sys, fsspec, pyarrow.dataset as ds
+fs = fsspec.filesystem("foreread", target_protocol="s3", share=False, **json.loads(sys.argv[1]))
+print(ds.dataset("testbed/table", filesystem=fs, format="parquet").to_table().num_rows)
+"""
+    command = [sys.executable, "-c", script, json.dumps(data.options)]
+    for _ in range(8):
+        ended = subprocess.run(command, capture_output=True, text=True, timeout=60)
+        assert (ended.returncode, ended.stdout) == (0, f"{ROWS}\n"), ended.stderr
