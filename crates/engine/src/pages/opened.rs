@@ -79,14 +79,10 @@ impl Opened {
         let _ = self.chunks.set(Box::new(chunks));
     }
 
-    /// What its footer has said of its chunks, or else its name: `like` are those of another file
-    /// that has a footer.
-    pub(crate) fn chunks(&self, like: Option<Chunks>) -> Chunks {
-        let named = || {
-            let may = self.size() >= LAYOUT_BYTES_MIN && foreread_layout::is_named_so(self.object.key.as_str());
-            if may { like.unwrap_or(Chunks::Named) } else { Chunks::None }
-        };
-        self.chunks.get().map_or_else(named, |known| **known)
+    /// What its footer or its name says of its chunks; `latest` is what another footer said.
+    pub(crate) fn chunks(&self, latest: Option<Chunks>) -> Chunks {
+        let is_named = self.size() >= LAYOUT_BYTES_MIN && foreread_layout::is_named_so(self.object.key.as_str());
+        Chunks::expected(self.chunks.get().map(|own| **own), is_named, latest)
     }
 
     /// What the tier has of it.

@@ -41,6 +41,13 @@ impl Chunks {
         Self::Of(Lengths { longest })
     }
 
+    /// What to expect of a file: what its footer has said, or, if its name says that it has
+    /// chunks, what the `latest` footer of another file said.
+    pub fn expected(own: Option<Self>, is_named: bool, latest: Option<Self>) -> Self {
+        let guess = if is_named { latest.unwrap_or(Self::Named) } else { Self::None };
+        own.unwrap_or(guess)
+    }
+
     /// Whether its footer has named none that a window would hold.
     pub fn is_empty(&self) -> bool {
         matches!(self, Self::Of(lengths) if lengths.within(CHUNK_WINDOW_BYTES_MAX) == 0)

@@ -51,7 +51,6 @@ use row::ROW_MAX;
 use run::{ENDS_KEPT, End, GROUPS_NEAR, Run};
 
 use crate::files::streams::Active;
-use crate::files::window::TRUST;
 use crate::files::window::parts::{Limits, Part, part_of};
 use crate::units::{Extent, FOLIO_PAGES_MAX, Nanos};
 
@@ -356,35 +355,23 @@ impl Layout {
                 continue;
             }
             run.seen += chunk.extent.pages();
-            if !run.has(chunk) && !run.begun.contains(&at) {
+            if !run.has(chunk) {
                 run.fetches(at);
             }
             run.note(chunk);
             let before = chunk.group.checked_sub(1).and_then(|before| run.columns_of(before));
-            let repeats = before.is_some_and(|columns| columns.binary_search(&chunk.column).is_ok());
-            if !run.is_shown() && repeats {
-                // It may have begun the group before with a later one than this.
-                let both = before.into_iter().chain(run.columns_of(chunk.group)).flatten().copied();
-                run.columns = both.collect();
-                run.columns.sort_unstable();
-                run.columns.dedup();
-                (run.front, run.ahead) = (chunk.group, run.seen * TRUST);
-            } else if let Some(alike) = &self.alike
-                && before.is_none()
-                && !run.is_shown()
-                && run.groups.len() == 1
-                && alike.goes_on
-                && alike.columns.binary_search(&chunk.column).is_ok()
+            let repeats = before.filter(|columns| columns.binary_search(&chunk.column).is_ok());
+            if !run.is_shown()
+                && let Some(before) = repeats.cloned()
             {
-                run.columns.clone_from(&alike.columns);
-                (run.front, run.ahead) = (chunk.group, run.seen * TRUST);
+                run.show(&before, chunk.group);
             } else {
                 run.add_column(chunk, &self.chunks);
             }
         }
         let group = self.chunks[last].group;
         if !run.is_shown() && run.groups.len() == 1 {
-            self.fetch_alike(index, last);
+            self.read_alike(index, first, last);
         }
         let run = &mut self.runs[index];
         if run.is_shown() {
@@ -399,19 +386,22 @@ impl Layout {
         }
     }
 
-    /// The run at `index` has begun the chunk at `at`, in its first group. Columns of that group
-    /// that were read beside it of the files before are fetched.
-    fn fetch_alike(&mut self, index: usize, at: usize) {
-        let Some(Read { columns, .. }) = &self.alike else { return };
-        let (run, chunk) = (&mut self.runs[index], self.chunks[at]);
-        if columns.binary_search(&chunk.column).is_err() {
+    /// The run at `index` has begun the chunks from `first` to `last`, in its first group. What
+    /// was read beside one of them of the files before is read here.
+    fn read_alike(&mut self, index: usize, first: usize, last: usize) {
+        let Some(Read { columns, goes_on, .. }) = &self.alike else { return };
+        let is_alike = |chunk: &Chunk| columns.binary_search(&chunk.column).is_ok();
+        if !self.chunks[first..=last].iter().any(is_alike) {
             return;
         }
-        let first = self.chunks.partition_point(|other| other.group < chunk.group);
-        for (nth, &other) in chunks_of(&self.chunks, chunk.group).iter().enumerate() {
-            let is_alike = columns.binary_search(&other.column).is_ok();
-            if is_alike && !run.has_read(other) && !run.begun.contains(&(first + nth)) {
-                run.fetches(first + nth);
+        let (run, group) = (&mut self.runs[index], self.chunks[last].group);
+        if *goes_on {
+            return run.show(columns, group);
+        }
+        let from = self.chunks.partition_point(|other| other.group < group);
+        for (nth, &other) in chunks_of(&self.chunks, group).iter().enumerate() {
+            if is_alike(&other) && !run.has_read(other) && !run.begun.contains(&(from + nth)) {
+                run.fetches(from + nth);
                 run.want(other.extent);
             }
         }

@@ -61,7 +61,7 @@ pub(super) struct Run {
     pub(super) crosses: bool,
     /// Where its latest reads ended.
     pub(super) ends: VecDeque<End>,
-    /// Its reads from one group into the next.
+    /// Its reads that have left what was planned.
     pub(super) bursts: Bursts,
     pub(super) last: Nanos,
     pub(super) waited_at: Option<Nanos>,
@@ -180,6 +180,16 @@ impl Run {
             self.groups.pop_front();
         }
         self.groups.push_back((chunk.group, Vec::from([chunk.column])));
+    }
+
+    /// Its next groups are known: it reads these columns from `group` on, and those that it has
+    /// begun there.
+    pub(super) fn show(&mut self, columns: &[u32], group: u32) {
+        let own = self.columns_of(group).into_iter().flatten();
+        let mut all: Vec<u32> = columns.iter().chain(own).copied().collect();
+        all.sort_unstable();
+        all.dedup();
+        (self.columns, self.front, self.ahead) = (all, group, self.seen * TRUST);
     }
 
     /// It reads `chunk`: if its next groups are known, it reads the column there as well.

@@ -62,7 +62,6 @@ impl ReadPath {
             let was_read = |chunk: &&Chunk| self.budget.unread_in(file, chunk.extent) <= chunk.extent.pages() / 2;
             let mut columns: Vec<u32> = fetched.iter().filter(was_read).map(|chunk| chunk.column).collect();
             columns.sort_unstable();
-            columns.dedup();
             self.alike.closed(Read { width: layout.width(), columns, goes_on });
         }
         self.layouts_bytes -= layout.bytes();
