@@ -634,7 +634,11 @@ def test_workers_of_dask(testbed: Testbed) -> None:
             n_workers=2, threads_per_worker=2, processes=True, dashboard_address=None
         ) as cluster,
         distributed.Client(cluster) as client,
+        # Between two tasks no worker has the file open. If that takes long, what was on its way is
+        # given up and asked for again; here the node has it open for as long as the work lasts.
+        fs.open("testbed/dask") as held,
     ):
+        held.read(1)
         for _epoch in range(2):
             places = range(0, 4 << 20, 256 << 10)
             parts = client.map(lambda at: _part(fs, "testbed/dask", at), places, pure=False)

@@ -221,7 +221,8 @@ impl ReadPath {
 
     /// Plans for the stream of `file` that was held back until now.
     pub(super) fn resume(&mut self, now: Nanos, file: FileId) {
-        if let Some(stream) = self.files.get_mut(&file).and_then(|f| f.readahead.due(now)) {
+        let open = self.files.get_mut(&file).filter(|known| known.is_open);
+        if let Some(stream) = open.and_then(|known| known.readahead.due(now)) {
             self.plan_ahead(now, file, stream);
         }
     }
