@@ -70,7 +70,7 @@ pub(super) struct Driver {
     charged_bytes: u64,
     /// Requests that were made in this step and not started, though the storage had a place: they
     /// wait for memory.
-    without_memory: Vec<Extent>,
+    without_memory: Vec<(FileId, Extent)>,
 }
 
 impl Driver {
@@ -159,12 +159,17 @@ impl Driver {
         let is_full_with = |bytes, capacity| bytes + first_bytes > capacity;
         let capacity = self.capacity_bytes;
         let is_charged_full = is_full_with(memory.charged_bytes, memory.pages_bytes);
-        let full = is_charged_full || is_full_with(memory.ahead_bytes, memory.pages_bytes / 8 * 7);
+        let is_ahead_full = is_full_with(memory.ahead_bytes, memory.pages_bytes / 8 * 7);
+        let full = is_charged_full || is_ahead_full;
         // Memory goes to one read after the other, for all that the read lacks at once.
         let lacks = self.reads.values().filter(|(.., ready)| !ready).map(|&(file, read, _)| self.lacks(file, read));
         let lacks = lacks.max().unwrap_or(0);
         let mut waits = core::mem::take(&mut self.without_memory);
-        waits.retain(|&extent| !self.reads.values().any(|&read| self.is_far(read, extent)));
+        // A read is given so much at once; the rest of it may wait as what is read ahead does.
+        waits.retain(|&(file, extent)| {
+            let is_read = self.reads.values().any(|&(of, read, _)| of == file && read.overlaps(extent));
+            (is_read || !is_ahead_full) && !self.reads.values().any(|&read| self.is_far(read, extent))
+        });
         // A request that no read waits for leaves a grant to each older one that is not granted
         // whole.
         let is_older = |(_, extent, granted): &&(FileId, Extent, u64)| extent.start < *granted && *granted < extent.end;
@@ -252,7 +257,7 @@ impl Driver {
                 let may_wait =
                     !of_tier && self.options.fair_queue && (self.options.rotational || started >= CONCURRENCY_MIN);
                 if granted == extent.start && !may_wait {
-                    self.without_memory.push(extent);
+                    self.without_memory.push((file, extent));
                 }
                 if granted > extent.start {
                     self.together.insert(request, vec![request]);
