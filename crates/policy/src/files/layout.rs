@@ -96,7 +96,15 @@ impl Layout {
         self.past.habit()
     }
 
-    /// `read` was read of the files before it.
+    /// The columns that its latest reader has read in several groups, and how far ahead of it is
+    /// fetched, in pages.
+    pub(crate) fn reads(&self) -> Option<(&[u32], u64)> {
+        let goes_on = |run: &&Run| run.is_shown() && run.groups.len() > 1;
+        let latest = self.runs.iter().filter(goes_on).max_by_key(|run| run.last)?;
+        Some((&latest.columns, latest.ahead))
+    }
+
+    /// `read` was read of other files like it.
     pub(crate) fn is_like(&mut self, read: Option<&Read>) {
         if self.runs.is_empty() && self.alike.as_ref() != read {
             self.alike = read.cloned();
@@ -387,16 +395,18 @@ impl Layout {
     }
 
     /// The run at `index` has begun the chunks from `first` to `last`, in its first group. What
-    /// was read beside one of them of the files before is read here.
+    /// was read beside one of them of other files is read here.
     fn read_alike(&mut self, index: usize, first: usize, last: usize) {
-        let Some(Read { columns, goes_on, .. }) = &self.alike else { return };
+        let Some(Read { columns, goes_on, ahead, .. }) = &self.alike else { return };
         let is_alike = |chunk: &Chunk| columns.binary_search(&chunk.column).is_ok();
         if !self.chunks[first..=last].iter().any(is_alike) {
             return;
         }
         let (run, group) = (&mut self.runs[index], self.chunks[last].group);
         if *goes_on {
-            return run.show(columns, group);
+            run.show(columns, group);
+            run.ahead = run.ahead.max(*ahead);
+            return;
         }
         let from = self.chunks.partition_point(|other| other.group < group);
         for (nth, &other) in chunks_of(&self.chunks, group).iter().enumerate() {

@@ -1,15 +1,17 @@
-//! Files that are read alike: columns that the readers of the latest files have read.
+//! Files that are read alike: columns that the readers of other files have read.
 //!
 //! ```text
 //!   file 1   read: a c      ─┐
 //!   file 2   read: a c f    ─┴─> both: a c
 //!   file 3   a is read: c is fetched beside it, and of the next groups if both went on to these
+//!            ... two groups later, and while it is open: all of its columns count for file 4
 //! ```
 //!
 //! A data set is many files with the same columns, and a query reads the same ones of each. What
 //! both of two files in a row had read is read of the next one, too. A look-up of a row reads the
 //! columns of its condition in all files, and the others in the file that has the row: these are
-//! not of both.
+//! not of both. Nor does it read them in two groups: columns that were read in two groups of a file
+//! that is open are what is read of files beside it, as far ahead.
 //!
 //! *Invariant:* at most [`COLUMNS_MAX`] columns are remembered; files with another number of
 //! columns are not alike.
@@ -18,6 +20,8 @@
 //! docs/decisions/0103.
 
 use alloc::vec::Vec;
+
+use crate::units::FileId;
 
 /// What was read of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,6 +32,8 @@ pub(crate) struct Read {
     pub(crate) columns: Vec<u32>,
     /// They were read in several groups.
     pub(crate) goes_on: bool,
+    /// How far ahead its reader wanted to be, in pages. 0 if that says nothing of others.
+    pub(crate) ahead: u64,
 }
 
 /// What was read of the latest files.
@@ -35,23 +41,37 @@ pub(crate) struct Read {
 pub(crate) struct Alike {
     latest: Option<Read>,
     both: Option<Read>,
+    /// What is read of a file that is open.
+    open: Option<(FileId, Read)>,
 }
 
 impl Alike {
-    /// A file was closed of which `read` was read.
-    pub(crate) fn closed(&mut self, mut read: Read) {
+    /// These `columns` of `file`, which is open, were read in several of its groups.
+    pub(crate) fn reads(&mut self, file: FileId, width: u32, columns: &[u32], ahead: u64) {
+        let columns = &columns[..columns.len().min(COLUMNS_MAX)];
+        match &mut self.open {
+            Some((of, read)) if *of == file && read.columns == columns => read.ahead = ahead,
+            open => *open = Some((file, Read { width, columns: columns.to_vec(), goes_on: true, ahead })),
+        }
+    }
+
+    /// `file` was closed, of which `read` was read.
+    pub(crate) fn closed(&mut self, file: FileId, mut read: Read) {
+        self.open.take_if(|(open, _)| *open == file);
         read.columns.truncate(COLUMNS_MAX);
         self.both = self.latest.as_ref().filter(|before| before.width == read.width).map(|before| Read {
             width: read.width,
             columns: read.columns.iter().copied().filter(|at| before.columns.binary_search(at).is_ok()).collect(),
             goes_on: read.goes_on && before.goes_on,
+            ahead: 0,
         });
         self.latest = Some(read);
     }
 
     /// What will be read of a file with so many columns.
     pub(crate) fn of(&self, width: u32) -> Option<&Read> {
-        self.both.as_ref().filter(|both| both.width == width && !both.columns.is_empty())
+        let open = self.open.as_ref().map(|(_, read)| read).filter(|read| read.width == width);
+        open.or_else(|| self.both.as_ref().filter(|both| both.width == width && !both.columns.is_empty()))
     }
 }
 
@@ -65,31 +85,44 @@ mod tests {
     use super::*;
 
     fn read(columns: &[u32], goes_on: bool) -> Read {
-        Read { width: 10, columns: columns.to_vec(), goes_on }
+        Read { width: 10, columns: columns.to_vec(), goes_on, ahead: 0 }
     }
 
     #[test]
     fn what_two_files_in_a_row_had_read_is_read_of_the_next() {
         let mut alike = Alike::default();
         assert_eq!(alike.of(10), None);
-        alike.closed(read(&[1, 4, 7], true));
+        alike.closed(FileId(1), read(&[1, 4, 7], true));
         assert_eq!(alike.of(10), None, "one file shows nothing");
-        alike.closed(read(&[1, 7, 9], true));
+        alike.closed(FileId(1), read(&[1, 7, 9], true));
         assert_eq!(alike.of(10), Some(&read(&[1, 7], true)));
         assert_eq!(alike.of(11), None, "another table");
-        alike.closed(read(&[1, 7], false));
+        alike.closed(FileId(1), read(&[1, 7], false));
         assert_eq!(alike.of(10), Some(&read(&[1, 7], false)));
+    }
+
+    #[test]
+    fn what_an_open_file_is_read_for_is_read_of_files_beside_it_until_it_is_closed() {
+        let mut alike = Alike::default();
+        alike.reads(FileId(1), 10, &[1, 4], 64);
+        alike.reads(FileId(1), 10, &[1, 4], 256);
+        assert_eq!(alike.of(10), Some(&Read { ahead: 256, ..read(&[1, 4], true) }));
+        assert_eq!(alike.of(11), None, "another table");
+        alike.closed(FileId(2), read(&[7], true));
+        assert_eq!(alike.of(10).map(|read| &read.columns[..]), Some(&[1, 4][..]));
+        alike.closed(FileId(1), read(&[1, 4], true));
+        assert_eq!(alike.of(10), None);
     }
 
     #[test]
     fn a_row_in_one_of_many_files_is_not_looked_for_in_the_others() {
         let mut alike = Alike::default();
-        alike.closed(read(&[0], true));
-        alike.closed(read(&[0, 1, 2, 3, 4, 5, 6, 7, 8, 9], true));
+        alike.closed(FileId(1), read(&[0], true));
+        alike.closed(FileId(1), read(&[0, 1, 2, 3, 4, 5, 6, 7, 8, 9], true));
         assert_eq!(alike.of(10), Some(&read(&[0], true)));
-        alike.closed(read(&[0], true));
+        alike.closed(FileId(1), read(&[0], true));
         assert_eq!(alike.of(10), Some(&read(&[0], true)));
-        alike.closed(read(&[3], true));
+        alike.closed(FileId(1), read(&[3], true));
         assert_eq!(alike.of(10), None, "nothing in common");
     }
 }

@@ -348,7 +348,7 @@ fn readers_of_a_group_each_wait_for_few_of_its_columns() {
 
 #[test]
 fn columns_that_files_before_had_read_come_together() {
-    let alike = |goes_on| Read { width: 6, columns: alloc::vec![1, 4, 5], goes_on };
+    let alike = |goes_on| Read { width: 6, columns: alloc::vec![1, 4, 5], goes_on, ahead: 0 };
     let mut one = layout(8, 6);
     one.is_like(Some(&alike(true)));
     let fetched = read(&mut one, chunk(0, 1, 6));

@@ -49,6 +49,9 @@ impl ReadPath {
             let unread = self.budget.unread_in(file, chunk.extent);
             layout.judge(run, chunk, unread <= chunk.extent.pages() / 2);
         }
+        if let Some((columns, ahead)) = layout.reads() {
+            self.alike.reads(file, layout.width(), columns, ahead);
+        }
         self.habit = layout.habit().or(self.habit);
         layout.count();
         self.layouts_bytes += layout.bytes();
@@ -62,7 +65,7 @@ impl ReadPath {
             let was_read = |chunk: &&Chunk| self.budget.unread_in(file, chunk.extent) <= chunk.extent.pages() / 2;
             let mut columns: Vec<u32> = fetched.iter().filter(was_read).map(|chunk| chunk.column).collect();
             columns.sort_unstable();
-            self.alike.closed(Read { width: layout.width(), columns, goes_on });
+            self.alike.closed(file, Read { width: layout.width(), columns, goes_on, ahead: 0 });
         }
         self.layouts_bytes -= layout.bytes();
         layout.release();
