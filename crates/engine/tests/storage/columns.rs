@@ -133,3 +133,30 @@ fn columns_that_were_read_of_two_files_come_together_in_the_next() {
     // Of the first two, both columns of the first group, and the first of the second.
     assert_eq!(waits, [3, 3, 1, 1, 1]);
 }
+
+/// As Arrow reads a data set through a Python file system: its files are open at once, the columns
+/// of a group are one read, and its threads take the groups of a file in any order.
+#[test]
+fn files_that_are_open_side_by_side_are_read_alike() {
+    const ORDER: [usize; GROUPS] = [0, 8, 9, 3, 4, 1, 2, 10, 5, 11, 7, 6];
+    let directory = tempfile::tempdir().expect("a directory");
+    let (rig, chunks) = store(directory.path());
+    let names = ["f0", "f1", "f2", "f3"];
+    for name in names {
+        std::fs::copy(directory.path().join("table"), directory.path().join(name)).expect("a copy");
+    }
+    let files = names.map(|name| open_named(&rig, name));
+    let (before, mut asked, mut waits) = (rig.testbed.counters(), 0, Vec::new());
+    for file in &files {
+        let misses = rig.engine.stats().misses;
+        for group in ORDER.map(|group| &chunks[group]) {
+            let ((from, _), (to, len)) = (group[1], group[2]);
+            asked += get(&rig, file, (from, (to - from) as usize + len)).len() as u64;
+        }
+        waits.push(rig.engine.stats().misses - misses);
+    }
+    let sent = rig.testbed.counters().object_bytes_sent - before.object_bytes_sent;
+    assert!(sent * 100 <= asked * 105, "{sent} bytes for {asked}");
+    // Of the first, groups 0, 8 and 9, which show its columns, then 3 and 1, which they passed.
+    assert_eq!(waits, [5, 1, 1, 1]);
+}

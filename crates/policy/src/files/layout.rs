@@ -11,7 +11,8 @@
 //! reader that begins, in a group, with a column that it has read in the group before, will read
 //! the same columns there: they come together, and those of the following groups as far ahead as
 //! memory and link allow. A column that is read later is added to them. One whose chunk was passed
-//! unread leaves them.
+//! unread leaves them. Where threads take groups in any order, those that were passed over come
+//! with the first of them that is read.
 //!
 //! Columns that are not planned, lie side by side and are read one after the other have those
 //! behind them fetched: the more of them, the more (`row`).
@@ -30,7 +31,7 @@
 //! The file knows no format, and not what is resident: the driver tells the chunks
 //! (`Event::Chunk`), `read::path::columns` asks and submits. Source: Parquet's footer, which says
 //! all of it; the window grows as that of a stream (`window`); docs/decisions/0094, 0098,
-//! 0101.
+//! 0101, 0105.
 
 use alloc::vec::Vec;
 
@@ -378,12 +379,13 @@ impl Layout {
             }
         }
         let group = self.chunks[last].group;
-        if !run.is_shown() && run.groups.len() == 1 {
+        if !run.is_shown() {
             self.read_alike(index, first, last);
         }
         let run = &mut self.runs[index];
         if run.is_shown() {
-            run.front = run.front.max(group);
+            let is_passed_over = absent && !run.planned.iter().any(|&(planned, _)| planned == group);
+            run.front = if is_passed_over { group } else { run.front.max(group) };
             // Several threads may still read the groups before it.
             run.planned.retain(|&(planned, _)| planned + GROUPS_NEAR >= group);
             if waits {
@@ -394,15 +396,27 @@ impl Layout {
         }
     }
 
-    /// The run at `index` has begun the chunks from `first` to `last`, in its first group. What
-    /// was read beside one of them of other files is read here.
+    /// The run at `index` has begun the chunks from `first` to `last`, and its columns are not
+    /// known. Another reader has read one of these columns in several groups: this one reads as
+    /// that one does. Or it is in its first group, and other files were read so.
     fn read_alike(&mut self, index: usize, first: usize, last: usize) {
-        let Some(Read { columns, goes_on, ahead, .. }) = &self.alike else { return };
-        let is_alike = |chunk: &Chunk| columns.binary_search(&chunk.column).is_ok();
-        if !self.chunks[first..=last].iter().any(is_alike) {
+        let group = self.chunks[last].group;
+        let has_read = |columns: &[u32]| {
+            self.chunks[first..=last].iter().any(|chunk| columns.binary_search(&chunk.column).is_ok())
+        };
+        if let Some((columns, ahead)) = self.reads().filter(|(columns, _)| has_read(columns)) {
+            let columns = columns.to_vec();
+            let run = &mut self.runs[index];
+            run.show(&columns, group);
+            run.ahead = run.ahead.max(ahead);
             return;
         }
-        let (run, group) = (&mut self.runs[index], self.chunks[last].group);
+        let Some(Read { columns, goes_on, ahead, .. }) = &self.alike else { return };
+        if self.runs[index].groups.len() > 1 || !has_read(columns) {
+            return;
+        }
+        let is_alike = |chunk: &Chunk| columns.binary_search(&chunk.column).is_ok();
+        let run = &mut self.runs[index];
         if *goes_on {
             run.show(columns, group);
             run.ahead = run.ahead.max(*ahead);
@@ -516,14 +530,19 @@ impl Layout {
         let mut part = limits.part_pages_max;
         while run.is_shown() {
             let group = run.front;
-            let current = run.groups.iter().map(|&(group, _)| group).max().unwrap_or_default();
-            let planned = run.planned.iter().filter(|&&(planned, _)| planned > current).map(|&(_, pages)| pages);
-            let (planned, ahead) = (planned.sum::<u64>(), limits.ahead_pages_max.min(run.ahead));
+            let before = run.planned.iter().filter(|&&(planned, _)| planned < group);
+            let unread = before.filter(|&&(planned, _)| run.columns_of(planned).is_none());
+            let planned = unread.map(|&(_, pages)| pages).sum::<u64>();
+            let ahead = limits.ahead_pages_max.min(run.ahead);
             part = part_of(ahead, planned, limits);
             let chunks = chunks_of(&self.chunks, group);
-            let is_enough = run.has_todo(part) || (group > current && planned >= ahead);
+            let is_enough = run.has_todo(part) || (run.columns_of(group).is_none() && planned >= ahead);
             if is_enough || chunks.is_empty() {
                 break;
+            }
+            if run.planned.iter().any(|&(planned, _)| planned == group) {
+                run.front += 1;
+                continue;
             }
             let (mut pages, first) = (0, self.chunks.partition_point(|chunk| chunk.group < group));
             for (nth, chunk) in chunks.iter().enumerate() {

@@ -377,3 +377,17 @@ fn what_was_fetched_of_the_last_whole_group_is_told() {
     assert_eq!(fetched.iter().map(|chunk| (chunk.group, chunk.column)).collect::<Vec<_>>(), [(1, 1), (1, 4)]);
     assert!(goes_on);
 }
+
+#[test]
+fn groups_that_were_passed_over_come_with_the_first_of_them() {
+    let mut layout = layout(16, 3);
+    let mut groups = |group: u32| {
+        let fetched = read(&mut layout, chunk(group, 1, 3));
+        assert!(fetched.iter().all(|extent| extent.pages() == 64), "one column: {fetched:?}");
+        fetched.iter().map(|extent| extent.start / 64 / 3).collect::<Vec<_>>()
+    };
+    assert_eq!(groups(8), [8]);
+    assert_eq!(groups(9), [9, 10, 11, 12, 13, 14, 15], "two groups show its columns");
+    assert_eq!(groups(3)[..6], [3, 4, 5, 6, 7, 8], "another thread reads as this one does");
+    assert_eq!(groups(1), [1, 2], "the others are planned");
+}
