@@ -68,6 +68,9 @@ enum Step {
     Release {
         file: u64,
     },
+    Pause {
+        ms: u64,
+    },
     Capacity {
         mib: u64,
     },
@@ -135,6 +138,7 @@ fn step() -> impl Strategy<Value = Step> {
         2 => any::<usize>().prop_map(|nth| Step::Late { nth }),
         6 => Just(Step::Answer),
         1 => file.clone().prop_map(|file| Step::Release { file }),
+        1 => (0..3_000u64).prop_map(|ms| Step::Pause { ms }),
         1 => (16..40u64).prop_map(|mib| Step::Capacity { mib }),
         1 => (0..12u64).prop_map(|mib| Step::Reserve { mib }),
         1 => file.clone().prop_map(|file| Step::Prefetch { file }),
@@ -189,6 +193,10 @@ fn run_on(driver: &mut Driver, steps: &[Step]) {
                     driver.end_reads(FileId(file));
                     driver.release(FileId(file));
                 }
+                continue;
+            }
+            Step::Pause { ms } => {
+                driver.pause(ms);
                 continue;
             }
             Step::Capacity { mib } => {

@@ -68,8 +68,9 @@ pub(crate) struct Layout {
     early: Early,
     /// How far its readers read past the end of a chunk.
     past: Past,
-    /// What was read of files like it.
+    /// What was read of files like it that are closed, and of one that is open.
     alike: Option<Read>,
+    beside: Option<Read>,
     /// The memory that it took when it was counted last.
     counted_bytes: u64,
 }
@@ -105,10 +106,10 @@ impl Layout {
         Some((&latest.columns, latest.ahead))
     }
 
-    /// `read` was read of other files like it.
-    pub(crate) fn is_like(&mut self, read: Option<&Read>) {
-        if self.runs.is_empty() && self.alike.as_ref() != read {
-            self.alike = read.cloned();
+    /// `closed` was read of files like it that are closed, `open` of one that is open.
+    pub(crate) fn is_like(&mut self, closed: Option<&Read>, open: Option<&Read>) {
+        if self.runs.is_empty() && (self.alike.as_ref() != closed || self.beside.as_ref() != open) {
+            (self.alike, self.beside) = (closed.cloned(), open.cloned());
         }
     }
 
@@ -148,7 +149,8 @@ impl Layout {
         let runs = self.runs.iter().map(Run::bytes).sum::<usize>();
         // The driver keeps as many, to tell them again.
         let chunks = 2 * self.chunks.capacity() * size_of::<Chunk>();
-        let alike = self.alike.as_ref().map_or(0, |read| 4 * read.columns.capacity());
+        let alike = [&self.alike, &self.beside].into_iter().flatten().map(|read| 4 * read.columns.capacity());
+        let alike = alike.sum::<usize>();
         self.counted_bytes = (size_of::<Self>() + chunks + runs + alike + self.early.bytes()) as u64;
     }
 
@@ -384,10 +386,11 @@ impl Layout {
         }
         let run = &mut self.runs[index];
         if run.is_shown() {
-            let is_passed_over = absent && !run.planned.iter().any(|&(planned, _)| planned == group);
+            let is_planned = run.planned.iter().any(|&(planned, _)| planned == group);
+            let is_passed_over = absent && !is_planned && run.has_all(&run.columns, group);
             run.front = if is_passed_over { group } else { run.front.max(group) };
-            // Several threads may still read the groups before it.
-            run.planned.retain(|&(planned, _)| planned + GROUPS_NEAR >= group);
+            // Several threads may still read the groups beside it.
+            run.forget_planned(group);
             if waits {
                 run.grow();
             }
@@ -396,31 +399,29 @@ impl Layout {
         }
     }
 
-    /// The run at `index` has begun the chunks from `first` to `last`, and its columns are not
-    /// known. Another reader has read one of these columns in several groups: this one reads as
-    /// that one does. Or it is in its first group, and other files were read so.
+    /// The run at `index` has begun the chunks from `first` to `last`, and its next groups are not
+    /// known. If it has read all columns of a group that another reader reads, of this file or of
+    /// one beside it that is open, it goes on as that one does. In its first group, what was read
+    /// beside one of them of the files before is read here.
     fn read_alike(&mut self, index: usize, first: usize, last: usize) {
         let group = self.chunks[last].group;
-        let has_read = |columns: &[u32]| {
-            self.chunks[first..=last].iter().any(|chunk| columns.binary_search(&chunk.column).is_ok())
-        };
-        if let Some((columns, ahead)) = self.reads().filter(|(columns, _)| has_read(columns)) {
+        let has_all = |columns: &[u32]| self.runs[index].has_all(columns, group);
+        let open = self.beside.as_ref().map(|read| (&read.columns[..], read.ahead));
+        if let Some((columns, ahead)) = self.reads().or(open).filter(|(columns, _)| has_all(columns)) {
             let columns = columns.to_vec();
             let run = &mut self.runs[index];
             run.show(&columns, group);
             run.ahead = run.ahead.max(ahead);
             return;
         }
-        let Some(Read { columns, goes_on, ahead, .. }) = &self.alike else { return };
-        if self.runs[index].groups.len() > 1 || !has_read(columns) {
-            return;
-        }
+        let Some(Read { columns, goes_on, .. }) = &self.alike else { return };
         let is_alike = |chunk: &Chunk| columns.binary_search(&chunk.column).is_ok();
         let run = &mut self.runs[index];
-        if *goes_on {
-            run.show(columns, group);
-            run.ahead = run.ahead.max(*ahead);
+        if run.groups.len() > 1 || !self.chunks[first..=last].iter().any(is_alike) {
             return;
+        }
+        if *goes_on {
+            return run.show(columns, group);
         }
         let from = self.chunks.partition_point(|other| other.group < group);
         for (nth, &other) in chunks_of(&self.chunks, group).iter().enumerate() {

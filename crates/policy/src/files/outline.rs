@@ -66,8 +66,15 @@ impl Entry {
 }
 
 impl Streams {
-    /// Gives back memory that is kept for more of them.
-    pub(crate) fn shrink(&mut self) {
+    /// Removes all but the `most` runs and the `most` streams that were read last.
+    pub(crate) fn keep_latest(&mut self, most: usize) {
+        for (is_stream, len) in [(false, self.runs()), (true, self.recognised())] {
+            for _ in most..len {
+                if let Some(at) = self.idle(is_stream) {
+                    self.remove(at);
+                }
+            }
+        }
         self.places.shrink_to_fit();
         self.free.shrink_to_fit();
     }

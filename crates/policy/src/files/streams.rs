@@ -61,8 +61,8 @@ pub(crate) struct FileReadahead {
     ended: Option<Nanos>,
     /// When the last program closed the file.
     closed: Option<Nanos>,
-    /// Whether a stream has been read on since that time.
-    is_read_on: bool,
+    /// When a stream was last read on that a program had left.
+    read_on: Option<Nanos>,
     next_id: u64,
     /// How many more reads than usual a run must show. Grows with waste, shrinks with reads that
     /// need not wait.
@@ -80,7 +80,7 @@ impl FileReadahead {
             forgotten: None,
             ended: None,
             closed: None,
-            is_read_on: false,
+            read_on: None,
             next_id: 0,
             distrust: 0,
             held_back: false,
@@ -88,11 +88,14 @@ impl FileReadahead {
     }
 
     /// No program has the file open any more: all readers have stopped until they are heard of
-    /// again. What they have shown of other streams says nothing of the next program's.
-    pub(crate) fn close(&mut self, now: Nanos) {
+    /// again. What they have shown of other streams says nothing of the next program's. Returns
+    /// whether programs have lately read on where one had closed it.
+    pub(crate) fn close(&mut self, now: Nanos) -> bool {
         let (mut streams, next_id) = (core::mem::take(&mut self.streams), self.next_id);
-        streams.shrink();
-        *self = Self { streams, next_id, is_read_on: self.is_read_on, closed: Some(now), ..Self::new() };
+        streams.keep_latest(LEFT_MAX);
+        let read_on = self.read_on.filter(|&at| now.since(at) <= READ_ON);
+        *self = Self { streams, next_id, read_on, closed: Some(now), ..Self::new() };
+        read_on.is_some()
     }
 
     /// When the last program closed the file, if its streams have been kept since.
@@ -100,14 +103,9 @@ impl FileReadahead {
         self.closed
     }
 
-    /// Whether a program has opened the file again and read on where one had closed it.
-    pub(crate) fn is_read_on(&self) -> bool {
-        self.is_read_on
-    }
-
     /// No program came back in time.
     pub(crate) fn is_not_read_on(&mut self) {
-        self.is_read_on = false;
+        self.read_on = None;
     }
 
     /// Whether the reader of `stream` has not been heard of since the file was closed.
@@ -219,7 +217,9 @@ impl FileReadahead {
     /// `read` continues the stream or run at `at`.
     fn continued(&mut self, now: Nanos, at: u32, read: Read) -> (Option<u64>, Shown) {
         let by_chance = self.reads_by_chance(at, read);
-        self.is_read_on |= self.was_closed_after(self.streams.get(at));
+        if self.was_closed_after(self.streams.get(at)) {
+            self.read_on = Some(now);
+        }
         if self.has_ended(self.streams.get(at)) {
             self.lengths.revive(self.streams.get(at).length());
         }
@@ -510,6 +510,17 @@ impl Active {
 /// waits for long loses its share. Higher: readers that stopped keep shares from others. Source:
 /// docs/decisions/0076.
 const STOPPED: Nanos = Nanos::from_millis(2_500);
+
+/// Streams of a closed file that are kept, and as many runs. Lower: of several readers, each of
+/// which opens the file for each piece, some wait for each. Higher: a closed file takes more
+/// memory. Source: chosen here; docs/decisions/0104.
+const LEFT_MAX: usize = 8;
+
+/// Time for which it counts that a stream was read on which a program had left: 2 s. Lower: where
+/// many pieces come with one request, what is in flight at the next close is cancelled. Higher: so
+/// it is not where programs have begun to read something else. Source: the time for which streams
+/// are kept (`read::path::release`).
+const READ_ON: Nanos = Nanos::from_millis(2_000);
 
 /// Memory that a stream or a run takes, in bytes. Lower: more is held than is charged. Higher:
 /// many streams have fewer pages. Source: the size of the type, and its outline.

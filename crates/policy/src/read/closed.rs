@@ -1,33 +1,36 @@
 //! Files that no program has open any more, in the order in which they were closed.
 //!
-//! *Invariant:* a file is due once for each time that it was put in.
+//! *Invariant:* a file is in it once.
 //!
-//! The file does not know whether a file was opened again since, nor what is to be done with one
-//! that was not (`read::path::release`). Source: docs/decisions/0104.
+//! The file does not know what is to be done with them (`read::path::release`). Source:
+//! docs/decisions/0104.
 
-use alloc::collections::VecDeque;
+use alloc::collections::BTreeSet;
 
 use crate::units::{FileId, Nanos};
 
-/// Files, and when each was closed.
+/// Files, by the time at which each was closed.
 #[derive(Debug, Default)]
 pub(crate) struct Closed {
-    files: VecDeque<(Nanos, FileId)>,
+    files: BTreeSet<(Nanos, FileId)>,
 }
 
 impl Closed {
-    /// `file` was closed `at` that time, which is no earlier than those of the others.
-    pub(crate) fn push(&mut self, at: Nanos, file: FileId) {
-        self.files.push_back((at, file));
+    /// `file` was closed `at` that time.
+    pub(crate) fn insert(&mut self, at: Nanos, file: FileId) {
+        self.files.insert((at, file));
     }
 
-    /// Removes the first file, if there are more than `most`, and says when it was closed.
-    pub(crate) fn pop_beyond(&mut self, most: u64) -> Option<(Nanos, FileId)> {
-        if self.files.len() as u64 > most { self.files.pop_front() } else { None }
+    /// `file`, which was closed `at` that time, is open again, or gone.
+    pub(crate) fn remove(&mut self, at: Nanos, file: FileId) {
+        self.files.remove(&(at, file));
     }
 
-    /// Removes the first file, if it was closed `until` then, and says when.
-    pub(crate) fn pop(&mut self, until: Nanos) -> Option<(Nanos, FileId)> {
-        self.files.pop_front_if(|(at, _)| *at <= until)
+    /// Removes the file that was closed first, if there are more than `most`, or that was `until`
+    /// then. Says when.
+    pub(crate) fn pop(&mut self, most: u64, until: Option<Nanos>) -> Option<(Nanos, FileId)> {
+        let &(at, _) = self.files.first()?;
+        let is_due = self.files.len() as u64 > most || until.is_some_and(|until| at <= until);
+        if is_due { self.files.pop_first() } else { None }
     }
 }

@@ -240,8 +240,18 @@ impl ReadPath {
         let stops_at = |file, stream| files.get(&file)?.stops_at(stream);
         let patience = |file, stream| files.get(&file)?.patience(stream);
         self.budget.pass(now, stops_at, patience);
+        // The request that is told of is over for the driver, also while touches are told before
+        // it.
+        let is_of_request = matches!(
+            event,
+            Event::Referenced { .. } | Event::Wants { .. } | Event::Completed { .. } | Event::Failed { .. }
+        );
+        if !is_of_request {
+            self.leave_closed(now);
+        }
         match event {
             Event::Open { file, pages } => {
+                self.is_not_closed(file);
                 let (readahead, random_pages) = (FileReadahead::new(), 0);
                 let (layout, cached) = (None, Cached::default());
                 let (is_open, is_empty, wasted_pages) = (true, false, 0);
@@ -339,8 +349,7 @@ impl ReadPath {
                 }
             }
         }
-        // Drivers tell of touches before another event, whose request is over for them.
-        if !matches!(event, Event::Referenced { .. }) {
+        if is_of_request && !matches!(event, Event::Referenced { .. }) {
             self.leave_closed(now);
         }
         self.share_memory();

@@ -490,6 +490,11 @@ impl Driver {
         self.closed.entry(file).or_insert(self.now);
     }
 
+    /// Nothing happens for so long.
+    pub(super) fn pause(&mut self, ms: u64) {
+        self.now += ms * 1_000_000;
+    }
+
     /// The `nth` of the requests that may be late is late.
     pub(super) fn late(&mut self, nth: usize) {
         let late = self.may_be_late.iter().filter(|request| self.requests.contains_key(request)).copied();

@@ -4,14 +4,17 @@
 //!   file 1   read: a c      ─┐
 //!   file 2   read: a c f    ─┴─> both: a c
 //!   file 3   a is read: c is fetched beside it, and of the next groups if both went on to these
-//!            ... two groups later, and while it is open: all of its columns count for file 4
+//!
+//!   file 1   open, a and c were read in two groups
+//!   file 2   a and c of a group were read: those of the next groups are fetched
 //! ```
 //!
 //! A data set is many files with the same columns, and a query reads the same ones of each. What
 //! both of two files in a row had read is read of the next one, too. A look-up of a row reads the
 //! columns of its condition in all files, and the others in the file that has the row: these are
-//! not of both. Nor does it read them in two groups: columns that were read in two groups of a file
-//! that is open are what is read of files beside it, as far ahead.
+//! not of both. Nor does it read them in two groups: columns that were read in two groups of a
+//! file that is open are what a reader of a file beside it goes on with, once it has read all of
+//! them in a group.
 //!
 //! *Invariant:* at most [`COLUMNS_MAX`] columns are remembered; files with another number of
 //! columns are not alike.
@@ -68,10 +71,14 @@ impl Alike {
         self.latest = Some(read);
     }
 
-    /// What will be read of a file with so many columns.
-    pub(crate) fn of(&self, width: u32) -> Option<&Read> {
-        let open = self.open.as_ref().map(|(_, read)| read).filter(|read| read.width == width);
-        open.or_else(|| self.both.as_ref().filter(|both| both.width == width && !both.columns.is_empty()))
+    /// What was read of both of the latest files, if they have so many columns.
+    pub(crate) fn closed_of(&self, width: u32) -> Option<&Read> {
+        self.both.as_ref().filter(|both| both.width == width && !both.columns.is_empty())
+    }
+
+    /// What is read of a file with so many columns that is open.
+    pub(crate) fn open_of(&self, width: u32) -> Option<&Read> {
+        self.open.as_ref().map(|(_, read)| read).filter(|read| read.width == width)
     }
 }
 
@@ -91,14 +98,14 @@ mod tests {
     #[test]
     fn what_two_files_in_a_row_had_read_is_read_of_the_next() {
         let mut alike = Alike::default();
-        assert_eq!(alike.of(10), None);
+        assert_eq!(alike.closed_of(10), None);
         alike.closed(FileId(1), read(&[1, 4, 7], true));
-        assert_eq!(alike.of(10), None, "one file shows nothing");
+        assert_eq!(alike.closed_of(10), None, "one file shows nothing");
         alike.closed(FileId(1), read(&[1, 7, 9], true));
-        assert_eq!(alike.of(10), Some(&read(&[1, 7], true)));
-        assert_eq!(alike.of(11), None, "another table");
+        assert_eq!(alike.closed_of(10), Some(&read(&[1, 7], true)));
+        assert_eq!(alike.closed_of(11), None, "another table");
         alike.closed(FileId(1), read(&[1, 7], false));
-        assert_eq!(alike.of(10), Some(&read(&[1, 7], false)));
+        assert_eq!(alike.closed_of(10), Some(&read(&[1, 7], false)));
     }
 
     #[test]
@@ -106,12 +113,12 @@ mod tests {
         let mut alike = Alike::default();
         alike.reads(FileId(1), 10, &[1, 4], 64);
         alike.reads(FileId(1), 10, &[1, 4], 256);
-        assert_eq!(alike.of(10), Some(&Read { ahead: 256, ..read(&[1, 4], true) }));
-        assert_eq!(alike.of(11), None, "another table");
+        assert_eq!(alike.open_of(10), Some(&Read { ahead: 256, ..read(&[1, 4], true) }));
+        assert_eq!(alike.open_of(11), None, "another table");
         alike.closed(FileId(2), read(&[7], true));
-        assert_eq!(alike.of(10).map(|read| &read.columns[..]), Some(&[1, 4][..]));
+        assert_eq!(alike.open_of(10).map(|read| &read.columns[..]), Some(&[1, 4][..]));
         alike.closed(FileId(1), read(&[1, 4], true));
-        assert_eq!(alike.of(10), None);
+        assert_eq!(alike.open_of(10), None);
     }
 
     #[test]
@@ -119,10 +126,10 @@ mod tests {
         let mut alike = Alike::default();
         alike.closed(FileId(1), read(&[0], true));
         alike.closed(FileId(1), read(&[0, 1, 2, 3, 4, 5, 6, 7, 8, 9], true));
-        assert_eq!(alike.of(10), Some(&read(&[0], true)));
+        assert_eq!(alike.closed_of(10), Some(&read(&[0], true)));
         alike.closed(FileId(1), read(&[0], true));
-        assert_eq!(alike.of(10), Some(&read(&[0], true)));
+        assert_eq!(alike.closed_of(10), Some(&read(&[0], true)));
         alike.closed(FileId(1), read(&[3], true));
-        assert_eq!(alike.of(10), None, "nothing in common");
+        assert_eq!(alike.closed_of(10), None, "nothing in common");
     }
 }

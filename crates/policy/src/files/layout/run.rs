@@ -168,6 +168,12 @@ impl Run {
         self.groups.iter().find(|(known, _)| *known == group).map(|(_, columns)| columns)
     }
 
+    /// Whether all `columns` were read of `group`.
+    pub(super) fn has_all(&self, columns: &[u32], group: u32) -> bool {
+        let own = self.columns_of(group).map_or(&[][..], |own| own);
+        columns.iter().all(|column| own.binary_search(column).is_ok())
+    }
+
     /// `chunk` is read for the first time.
     pub(super) fn note(&mut self, chunk: Chunk) {
         if let Some((_, columns)) = self.groups.iter_mut().find(|(known, _)| *known == chunk.group) {
@@ -190,6 +196,14 @@ impl Run {
         all.sort_unstable();
         all.dedup();
         (self.columns, self.front, self.ahead) = (all, group, self.seen * TRUST);
+    }
+
+    /// It has come to `group`: what was planned is forgotten of groups that it has passed, and of
+    /// those that it has begun.
+    pub(super) fn forget_planned(&mut self, group: u32) {
+        let is_begun = |planned: u32| self.groups.iter().any(|&(begun, _)| begun == planned);
+        self.planned
+            .retain(|&(planned, _)| planned.abs_diff(group) <= GROUPS_NEAR || (planned > group && !is_begun(planned)));
     }
 
     /// It reads `chunk`: if its next groups are known, it reads the column there as well.

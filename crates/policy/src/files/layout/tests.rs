@@ -350,20 +350,20 @@ fn readers_of_a_group_each_wait_for_few_of_its_columns() {
 fn columns_that_files_before_had_read_come_together() {
     let alike = |goes_on| Read { width: 6, columns: alloc::vec![1, 4, 5], goes_on, ahead: 0 };
     let mut one = layout(8, 6);
-    one.is_like(Some(&alike(true)));
+    one.is_like(Some(&alike(true)), None);
     let fetched = read(&mut one, chunk(0, 1, 6));
     assert!(one.runs[0].is_shown());
     assert_eq!(fetched[..2], [chunk(0, 1, 6), Extent::new(chunk(0, 4, 6).start, chunk(0, 5, 6).end)]);
     assert_eq!(fetched[2], chunk(1, 1, 6), "and the next group");
     // Files of which one group was read.
     let mut other = layout(8, 6);
-    other.is_like(Some(&alike(false)));
+    other.is_like(Some(&alike(false)), None);
     let fetched = read(&mut other, chunk(3, 4, 6));
     assert_eq!(fetched, [chunk(3, 4, 6), chunk(3, 1, 6), chunk(3, 5, 6)]);
     assert!(!other.runs[0].is_shown());
     // A reader of something else.
     let mut third = layout(8, 6);
-    third.is_like(Some(&alike(true)));
+    third.is_like(Some(&alike(true)), None);
     assert_eq!(read(&mut third, chunk(0, 2, 6)), [chunk(0, 2, 6)]);
 }
 

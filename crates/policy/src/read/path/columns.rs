@@ -43,14 +43,15 @@ impl ReadPath {
     pub(super) fn observe_chunks(&mut self, now: Nanos, file: FileId, extent: Extent, found: Found) -> Option<u64> {
         let layout = self.files.get_mut(&file)?.layout.as_mut()?;
         self.layouts_bytes -= layout.bytes();
-        layout.is_like(self.alike.of(layout.width()));
+        let width = layout.width();
+        layout.is_like(self.alike.closed_of(width), self.alike.open_of(width));
         let run = layout.observe(now, extent, found == Found::Absent, found != Found::Resident);
         while let Some((run, chunk)) = run.and_then(|run| Some((run, layout.passed(run)?))) {
             let unread = self.budget.unread_in(file, chunk.extent);
             layout.judge(run, chunk, unread <= chunk.extent.pages() / 2);
         }
         if let Some((columns, ahead)) = layout.reads() {
-            self.alike.reads(file, layout.width(), columns, ahead);
+            self.alike.reads(file, width, columns, ahead);
         }
         self.habit = layout.habit().or(self.habit);
         layout.count();

@@ -6,7 +6,7 @@
 //!        │                         yes ── 100 ms ──> the same
 //!        └──── 2 s, or too many ──> streams are forgotten
 //!   Forget ──> all of it goes, at once, and the pages
-//!   Open ────> as if it had not been closed
+//!   Open ────> its streams may be read on
 //! ```
 //!
 //! A program that looks at the beginning of a file does not come back, and what is on its way for
@@ -17,8 +17,7 @@
 //! No timer is needed: what is due is done at the next event. Without one nothing else needs the
 //! link or the memory (docs/decisions/0017).
 //!
-//! *Invariants:* a file that is closed has no reads, and no share of the memory among streams.
-//! What was read ahead for it is the first to be evicted.
+//! *Invariant:* a file that is closed has no reads, and no share of the memory among streams.
 //!
 //! The file does not decide what stays resident: pages stay until room is needed (`residency`).
 //! Nor does it know where a stream is read on (`files::streams`). Source: docs/decisions/0104.
@@ -38,10 +37,10 @@ impl ReadPath {
         let Some(known) = self.files.get_mut(&file).filter(|known| known.is_open) else { return };
         known.is_open = false;
         self.streams_bytes -= known.readahead.bytes();
-        known.readahead.close(self.now);
+        let is_read_on = known.readahead.close(self.now);
         self.streams_bytes += known.readahead.bytes();
-        if known.readahead.is_read_on() {
-            self.fetching.push(self.now, file);
+        if is_read_on {
+            self.fetching.insert(self.now, file);
         } else {
             self.cancel_of(file);
             self.rest_streams(self.now, file);
@@ -49,22 +48,24 @@ impl ReadPath {
         self.rests(file);
     }
 
-    /// Does what is due for files that were closed and not opened again.
+    /// A program has opened `file`, or it is forgotten: nothing is due for it any more.
+    pub(super) fn is_not_closed(&mut self, file: FileId) {
+        if let Some(at) = self.files.get(&file).and_then(|known| known.readahead.closed()) {
+            self.fetching.remove(at, file);
+            self.resting.remove(at, file);
+        }
+    }
+
+    /// Does what is due for files that are closed.
     pub(super) fn leave_closed(&mut self, now: Nanos) {
         let since = |time: Nanos| now.0.checked_sub(time.0).map(Nanos);
-        while let Some((at, file)) = since(FETCHED).and_then(|until| self.fetching.pop(until)) {
-            if self.is_closed_since(file, at) {
-                self.cancel_of(file);
-                self.rest_streams(at, file);
-            }
-        }
         let most = self.options.capacity_bytes / BYTES_PER_KEPT;
-        while let Some((at, file)) =
-            self.resting.pop_beyond(most).or_else(|| since(KEPT).and_then(|until| self.resting.pop(until)))
-        {
-            if self.is_closed_since(file, at) {
-                self.leave(file);
-            }
+        while let Some((at, file)) = self.fetching.pop(most, since(FETCHED)) {
+            self.cancel_of(file);
+            self.rest_streams(at, file);
+        }
+        while let Some((_, file)) = self.resting.pop(most, since(KEPT)) {
+            self.leave(file);
         }
     }
 
@@ -80,15 +81,10 @@ impl ReadPath {
         let Some(known) = self.files.get_mut(&file) else { return };
         known.readahead.is_not_read_on();
         if known.readahead.may_go_on(known.pages) {
-            self.resting.push(at, file);
+            self.resting.insert(at, file);
         } else {
             self.leave(file);
         }
-    }
-
-    /// Whether `file` was closed `at` that time, and not opened since.
-    fn is_closed_since(&self, file: FileId, at: Nanos) -> bool {
-        self.files.get(&file).is_some_and(|known| !known.is_open && known.readahead.closed() == Some(at))
     }
 
     /// The streams of `file`, which is closed, are forgotten.
@@ -103,6 +99,7 @@ impl ReadPath {
     /// `file` will not be read again: everything of it goes.
     pub(super) fn forget(&mut self, file: FileId) {
         self.release(file);
+        self.is_not_closed(file);
         self.cancel_of(file);
         self.leave(file);
         self.cached(file, |cached| *cached = Cached::default());
@@ -124,8 +121,8 @@ const FETCHED: Nanos = Nanos::from_millis(100);
 /// longer. Source: docs/decisions/0104.
 const KEPT: Nanos = Nanos::from_millis(2_000);
 
-/// Bytes of the budget for which the streams of one closed file are kept: 256 KiB. Lower: files
-/// that are looked at and left, thousands a second, take memory from pages. Higher: of several
-/// files that a program opens in turn for each piece some are forgotten. Source: chosen here: 64
-/// files in 16 MiB, each of which takes about 1 KiB.
+/// Bytes of the budget for which one closed file is kept so: 256 KiB. Lower: files that are looked
+/// at and left, thousands a second, take memory from pages. Higher: of several files that a
+/// program opens in turn for each piece some are forgotten. Source: chosen here: 64 files in 16
+/// MiB, each of which takes about 1 KiB, and 10 KiB at most.
 const BYTES_PER_KEPT: u64 = 256 << 10;
