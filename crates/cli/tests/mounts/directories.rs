@@ -166,7 +166,9 @@ fn a_walk_asks_for_no_directory_twice_and_for_no_attributes() {
                 store.testbed.reset_counters();
                 let began = Instant::now();
                 let finished = run(Command::new(program).args(arguments).arg(mounted.path())).ok();
-                let found = finished.text().lines().filter(|line| line.contains("f0") || line.contains("f1")).count();
+                // The path of the mount may be named so as well.
+                let is_file = |line: &&str| line.rsplit(['/', ' ']).next().is_some_and(|name| name.starts_with('f'));
+                let found = finished.text().lines().filter(is_file).count();
                 assert_eq!(found, (directories * files) as usize, "{program}");
                 (began, store.testbed.counters(), mounted)
             });

@@ -31,7 +31,7 @@
 //! The file knows no format, and not what is resident: the driver tells the chunks
 //! (`Event::Chunk`), `read::path::columns` asks and submits. Source: Parquet's footer, which says
 //! all of it; the window grows as that of a stream (`window`); docs/decisions/0094, 0098,
-//! 0101, 0105.
+//! 0101, 0104.
 
 use alloc::vec::Vec;
 

@@ -20,7 +20,7 @@
 //! columns are not alike.
 //!
 //! The file does not know what a file's readers have read (`read::path::columns`). Source:
-//! docs/decisions/0103, 0105.
+//! docs/decisions/0103, 0104.
 
 use alloc::vec::Vec;
 
