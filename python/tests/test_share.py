@@ -474,8 +474,19 @@ def _sum(file: Any, start: int, stop: int) -> int:
     return sum(map(sum, file.read_ranges([(at, 1000) for at in range(start, stop, 1000)])))
 
 
+@pytest.fixture
+def room() -> Iterator[None]:
+    """Room for all that a test reads: the engines of other tests have their parts of the budget."""
+    before = foreread.configure()
+    foreread.configure(memory="4GiB")
+    yield
+    foreread.configure(memory=before)
+
+
 @pytest.mark.parametrize("method", ["fork", "forkserver", "spawn"])
-def test_workers_fetch_an_object_once(testbed: Testbed, big: bytes, method: str) -> None:
+def test_workers_fetch_an_object_once(
+    testbed: Testbed, big: bytes, room: None, method: str
+) -> None:
     testbed.set_object(f"once-{method}", SIZE)
     url = testbed.url(f"once-{method}")
     expected = sum(_content(url, testbed.options)[:4_000_000])
@@ -490,7 +501,7 @@ def test_workers_fetch_an_object_once(testbed: Testbed, big: bytes, method: str)
 
 
 @pytest.mark.parametrize("method", ["fork", "spawn"])
-def test_an_epoch_stays_for_the_next(testbed: Testbed, method: str) -> None:
+def test_an_epoch_stays_for_the_next(testbed: Testbed, room: None, method: str) -> None:
     names = [f"epochs-{method}/{nth:02}" for nth in range(40)]
     for name in names:
         testbed.set_object(name, 3000)
@@ -499,14 +510,12 @@ def test_an_epoch_stays_for_the_next(testbed: Testbed, method: str) -> None:
     # The process that makes the dataset reads nothing of it.
     samples = foreread.torch.Dataset(urls, transform=len, **testbed.options)
     parts = [(samples, list(range(part, 40, 2))) for part in range(2)]
-    for epoch in range(3):
+    for _epoch in range(3):
         with multiprocessing.get_context(method).Pool(2) as pool:
             assert sum(pool.starmap(_total, parts, 1)) == 40 * 3000
-        if epoch == 0:
-            gets = testbed.counters()["get"]
-            # Two workers with engines of their own would ask for more.
-            assert gets < 80
-    assert testbed.counters()["get"] == gets
+        # Two workers with engines of their own would ask for each file twice. Files of the next
+        # directory may be asked for as well: a walk may go on there.
+        assert sorted(name for name in _gets(testbed) if name in names) == names
 
 
 def _total(samples: Any, indices: list[int]) -> int:
@@ -620,7 +629,7 @@ def _joined() -> int:
     return joined
 
 
-def test_workers_of_dask(testbed: Testbed) -> None:
+def test_workers_of_dask(testbed: Testbed, room: None) -> None:
     distributed = pytest.importorskip("distributed")
     from foreread.fsspec import ForereadFileSystem
 
