@@ -9,7 +9,7 @@
 //!    ├───(enough of the file read before it)──> guess ──(read on)─> Stream
 //!    └───(neither)──> random ──> hot_block: fetch the rest of a block read in good part
 //!
-//!   Stream ──(longest idle among too many, or its file is released)──> forgotten
+//!   Stream ──(longest idle among too many, or its file is closed for long)──> forgotten
 //! ```
 //!
 //! `streams` finds the stream of each read by position, not by descriptor; `outline` keeps many

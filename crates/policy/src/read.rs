@@ -10,11 +10,12 @@
 //! ```
 //!
 //! `event` is the contract: what a driver reports and what it is told to do. `path` holds the
-//! state and forwards each event. `waits` knows the reads that wait. Below `path` lie the rules
-//! that need several mechanisms at once: `plan` (what a read calls for), `limits` (how far each
-//! stream may go), `submit` (how a request is made and starts), `answer` (when a read has memory
-//! for all its pages) and `room` (which request is granted memory, and what is evicted or
-//! cancelled for it).
+//! state and forwards each event. `waits` knows the reads that wait, `closed` the files that
+//! programs have left. Below `path` lie the rules that need several mechanisms at once: `plan`
+//! (what a read calls for), `limits` (how far each stream may go), `submit` (how a request is made
+//! and starts), `answer` (when a read has memory for all its pages), `room` (which request is
+//! granted memory, and what is evicted or cancelled for it) and `release` (what becomes of a
+//! closed file).
 //!
 //! *Invariants:* while a read waits, a request that is not over will bring what it lacks. While
 //! any read waits, one of them is ready, or a request at the storage has memory for its next
@@ -23,6 +24,7 @@
 //! The folder does not detect streams (`files`), order requests (`queue`) or choose a victim
 //! (`residency`). Source: docs/decisions/0001 for the contract; each rule names its own.
 
+pub(crate) mod closed;
 pub(crate) mod event;
 pub(crate) mod path;
 pub(crate) mod turns;

@@ -68,6 +68,9 @@ enum Step {
     Release {
         file: u64,
     },
+    Pause {
+        ms: u64,
+    },
     Capacity {
         mib: u64,
     },
@@ -135,6 +138,7 @@ fn step() -> impl Strategy<Value = Step> {
         2 => any::<usize>().prop_map(|nth| Step::Late { nth }),
         6 => Just(Step::Answer),
         1 => file.clone().prop_map(|file| Step::Release { file }),
+        1 => (0..3_000u64).prop_map(|ms| Step::Pause { ms }),
         1 => (16..40u64).prop_map(|mib| Step::Capacity { mib }),
         1 => (0..12u64).prop_map(|mib| Step::Reserve { mib }),
         1 => file.clone().prop_map(|file| Step::Prefetch { file }),
@@ -187,10 +191,12 @@ fn run_on(driver: &mut Driver, steps: &[Step]) {
             Step::Release { file } => {
                 if driver.files.contains_key(&FileId(file)) {
                     driver.end_reads(FileId(file));
-                    driver.closed.insert(FileId(file));
-                    driver.tell(Event::Release { file: FileId(file) });
-                    assert!(driver.requests.values().all(|r| r.0 != FileId(file)), "a released file is still fetched");
+                    driver.release(FileId(file));
                 }
+                continue;
+            }
+            Step::Pause { ms } => {
+                driver.pause(ms);
                 continue;
             }
             Step::Capacity { mib } => {
@@ -204,7 +210,7 @@ fn run_on(driver: &mut Driver, steps: &[Step]) {
             }
             Step::Prefetch { file } | Step::Discard { file } => {
                 let file = FileId(file);
-                if driver.files.contains_key(&file) && !driver.closed.contains(&file) {
+                if driver.files.contains_key(&file) && !driver.closed.contains_key(&file) {
                     driver.tell(match step {
                         Step::Prefetch { .. } => Event::Prefetch { file },
                         _ => Event::Discard { file },
@@ -246,7 +252,7 @@ fn run_on(driver: &mut Driver, steps: &[Step]) {
             }
         };
         let (file, size) = (FileId(index), SIZES[index as usize]);
-        if driver.files.insert(file, size).is_none() | driver.closed.remove(&file) {
+        if driver.files.insert(file, size).is_none() | driver.closed.remove(&file).is_some() {
             driver.tell(Event::Open { file, pages: size });
         }
         let start = start % size;
@@ -337,8 +343,7 @@ proptest! {
         prop_assert_eq!(driver.policy.counters().requests_coalesced, driver.joined);
         prop_assert!(driver.joined > 0, "no request was coalesced");
         for file in driver.files.keys().copied().collect::<Vec<_>>() {
-            driver.closed.insert(file);
-            driver.tell(Event::Release { file });
+            driver.release(file);
             driver.tell(Event::Forget { file });
         }
         prop_assert_eq!((driver.policy.memory().charged_bytes, driver.requests.len(), driver.folios.len()), (0, 0, 0));

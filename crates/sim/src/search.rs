@@ -10,7 +10,7 @@
 //!
 //! The rules that must hold in every mix are those of [`Violation`]: no request past the end of a
 //! file, no page requested twice, no more resident than the budget, every reader gets its bytes or
-//! an error, no read starves, a closed file is not fetched, a forgotten file has no pages. In half
+//! an error, no read starves, a forgotten file is not fetched and has no pages. In half
 //! of the seeds the budget changes and files are prefetched and discarded (`world/orders`).
 
 use foreread_device::latency::{FirstByte, SlowTail, Spread};

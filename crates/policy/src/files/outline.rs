@@ -66,6 +66,19 @@ impl Entry {
 }
 
 impl Streams {
+    /// Removes all but the `most` runs and the `most` streams that were read last.
+    pub(crate) fn keep_latest(&mut self, most: usize) {
+        for (is_stream, len) in [(false, self.runs()), (true, self.recognised())] {
+            for _ in most..len {
+                if let Some(at) = self.idle(is_stream) {
+                    self.remove(at);
+                }
+            }
+        }
+        self.places.shrink_to_fit();
+        self.free.shrink_to_fit();
+    }
+
     /// The stream at a place that is taken.
     pub(crate) fn get(&self, at: u32) -> &Stream {
         &self.entry(at).stream
@@ -193,11 +206,14 @@ impl Streams {
     }
 
     /// The stream that `read` belongs to. Recognised ones come first, then the one that stands
-    /// nearest.
-    pub(crate) fn expecting(&self, read: Read) -> Option<u32> {
+    /// nearest. Those that were not read since the file was `closed` are read on where they ended,
+    /// or not at all.
+    pub(crate) fn expecting(&self, read: Read, closed: Option<Nanos>) -> Option<u32> {
         let start = read.extent.start;
         let anywhere = self.anywhere.iter().map(|&at| (at, self.get(at)));
-        let expecting = self.near(start, start).chain(anywhere).filter(|(_, s)| s.expects(read));
+        let is_left = |s: &Stream| closed.is_some_and(|closed| s.last < closed);
+        let expects = |s: &Stream| s.expects(read) && (!is_left(s) || s.is_read_on_by(read));
+        let expecting = self.near(start, start).chain(anywhere).filter(|(_, s)| expects(s));
         expecting.min_by_key(|(at, s)| (!s.is_recognised(), s.pos.abs_diff(start), *at)).map(|(at, _)| at)
     }
 
@@ -323,7 +339,7 @@ mod tests {
                     let read = Read::alone(Extent::new(page, page + 4), None);
                     let expecting = all().filter(|(_, s)| s.expects(read));
                     let nearest = expecting.min_by_key(|(at, s)| (!s.is_recognised(), s.pos.abs_diff(page), *at));
-                    prop_assert_eq!(streams.expecting(read), nearest.map(|(at, _)| at));
+                    prop_assert_eq!(streams.expecting(read, None), nearest.map(|(at, _)| at));
                     let found = streams.run_from(page).map(|at| streams.get(at).start);
                     prop_assert_eq!(found, runs().find(|(_, s)| s.start == page).map(|(_, s)| s.start));
                     let ends = all().filter(|(_, s)| s.pos <= page && page <= s.pos + 20);

@@ -59,6 +59,10 @@ pub(crate) struct FileReadahead {
     forgotten: Option<Box<Forgotten>>,
     /// Streams and runs that were not read after this time have been taken for ended.
     ended: Option<Nanos>,
+    /// When the last program closed the file.
+    closed: Option<Nanos>,
+    /// When a stream was last read on that a program had left.
+    read_on: Option<Nanos>,
     next_id: u64,
     /// How many more reads than usual a run must show. Grows with waste, shrinks with reads that
     /// need not wait.
@@ -75,10 +79,43 @@ impl FileReadahead {
             lengths: Lengths::default(),
             forgotten: None,
             ended: None,
+            closed: None,
+            read_on: None,
             next_id: 0,
             distrust: 0,
             held_back: false,
         }
+    }
+
+    /// No program has the file open any more: all readers have stopped until they are heard of
+    /// again. What they have shown of other streams says nothing of the next program's. Returns
+    /// whether programs have lately read on where one had closed it.
+    pub(crate) fn close(&mut self, now: Nanos) -> bool {
+        let (mut streams, next_id) = (core::mem::take(&mut self.streams), self.next_id);
+        streams.keep_latest(LEFT_MAX);
+        let read_on = self.read_on.filter(|&at| now.since(at) <= READ_ON);
+        *self = Self { streams, next_id, read_on, closed: Some(now), ..Self::new() };
+        read_on.is_some()
+    }
+
+    /// When the last program closed the file, if its streams have been kept since.
+    pub(crate) fn closed(&self) -> Option<Nanos> {
+        self.closed
+    }
+
+    /// No program came back in time.
+    pub(crate) fn is_not_read_on(&mut self) {
+        self.read_on = None;
+    }
+
+    /// Whether the reader of `stream` has not been heard of since the file was closed.
+    fn was_closed_after(&self, stream: &Stream) -> bool {
+        self.closed.is_some_and(|closed| stream.last < closed)
+    }
+
+    /// Whether any of its streams and runs could be read on, in a file of so many pages.
+    pub(crate) fn may_go_on(&self, file_pages: u64) -> bool {
+        self.streams.iter().any(|stream| !stream.outlook(1, file_pages).is_empty())
     }
 
     /// The memory that its streams and runs take.
@@ -95,7 +132,7 @@ impl FileReadahead {
         if let Some(at) = self.streams.begins_row(read) {
             return self.continued(now, at, read);
         }
-        let expecting = self.streams.expecting(read);
+        let expecting = self.streams.expecting(read, self.closed);
         let run = expecting.map(|at| self.streams.get(at)).filter(|stream| !stream.is_recognised());
         if run.is_some() == expecting.is_some() {
             let is_old = run.is_some_and(|run| self.streams.has_runs_after(run.last, RUNS_MIN));
@@ -180,6 +217,9 @@ impl FileReadahead {
     /// `read` continues the stream or run at `at`.
     fn continued(&mut self, now: Nanos, at: u32, read: Read) -> (Option<u64>, Shown) {
         let by_chance = self.reads_by_chance(at, read);
+        if self.was_closed_after(self.streams.get(at)) {
+            self.read_on = Some(now);
+        }
         if self.has_ended(self.streams.get(at)) {
             self.lengths.revive(self.streams.get(at).length());
         }
@@ -423,18 +463,23 @@ impl FileReadahead {
     /// Counts the pages read in `round` by each stream that is active and wants to be at least
     /// `level` pages ahead.
     pub(crate) fn contending(&mut self, active: Active, level: u64, round: u64) -> impl Iterator<Item = u64> {
+        let active = Active { since: active.since.max(self.closed.unwrap_or_default()), ..active };
         let contends = move |s: &&mut Stream| active.has(s) && s.wants() >= level;
         self.streams.iter_mut().filter(contends).map(move |s| s.count_in(round))
     }
 
     /// How far ahead each stream that is active wants to be, in pages.
     pub(crate) fn wanted(&self, active: Active) -> impl Iterator<Item = u64> {
+        let active = Active { since: active.since.max(self.closed.unwrap_or_default()), ..active };
         self.streams.iter().filter(move |s| active.has(s)).map(Stream::wants)
     }
 
     /// When the reader of stream `id` counts as stopped.
     pub(crate) fn stops_at(&self, id: u64) -> Option<Nanos> {
         let stream = self.streams.find(id)?;
+        if self.was_closed_after(stream) {
+            return self.closed;
+        }
         Some(stream.stops_at().max(Nanos(stream.last.0 + self.patience(id)?.0)))
     }
 
@@ -465,6 +510,17 @@ impl Active {
 /// waits for long loses its share. Higher: readers that stopped keep shares from others. Source:
 /// docs/decisions/0076.
 const STOPPED: Nanos = Nanos::from_millis(2_500);
+
+/// Streams of a closed file that are kept, and as many runs. Lower: of several readers, each of
+/// which opens the file for each piece, some wait for each. Higher: a closed file takes more
+/// memory. Source: chosen here; docs/decisions/0105.
+const LEFT_MAX: usize = 8;
+
+/// Time for which it counts that a stream was read on which a program had left: 2 s. Lower: where
+/// many pieces come with one request, what is in flight at the next close is cancelled. Higher: so
+/// it is not where programs have begun to read something else. Source: the time for which streams
+/// are kept (`read::path::release`).
+const READ_ON: Nanos = Nanos::from_millis(2_000);
 
 /// Memory that a stream or a run takes, in bytes. Lower: more is held than is charged. Higher:
 /// many streams have fewer pages. Source: the size of the type, and its outline.

@@ -331,6 +331,17 @@ impl Stream {
         }
     }
 
+    /// Whether `read`, which it expects, goes on where the last one ended, or behind pages that
+    /// were read since and not told, and does not jump further into what is planned.
+    pub(crate) fn is_read_on_by(&self, read: Read) -> bool {
+        let gap = match self.pattern {
+            Pattern::Forward => 0,
+            Pattern::Sparse => self.sparse.map_or(0, Sparse::gap_pages),
+            Pattern::Strided { .. } => return true,
+        };
+        read.extent.start.saturating_sub(read.before) <= self.pos + gap
+    }
+
     /// Whether its reads may be pieces of longer ones: the kernel cuts none that are shorter than
     /// a folio. A stream has shown more than one read.
     pub(crate) fn may_be_cut(&self) -> bool {

@@ -31,8 +31,8 @@ pub enum Event {
         /// Its length; a last page that is not full counts as one.
         pages: u64,
     },
-    /// No program has the file open any more: its requests are cancelled and its streams end. Its
-    /// pages may stay.
+    /// No program has the file open any more. Its requests are cancelled, at once or soon, and its
+    /// streams end if it is not opened again. Its pages may stay.
     Release {
         /// The file.
         file: FileId,

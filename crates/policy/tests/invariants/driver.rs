@@ -23,6 +23,9 @@ const WASTED_MAX: usize = 256;
 /// Pages of a grant of memory to a request, at most.
 const GRANT_PAGES: u64 = 64;
 
+/// `read::path::release`'s time for which the requests of a closed file go on.
+const FETCHED_NS: u64 = 100_000_000;
+
 /// A driver: what its page table would hold, and the checks of every action.
 pub(super) struct Driver {
     pub(super) policy: ReadPath,
@@ -61,8 +64,8 @@ pub(super) struct Driver {
     next_read: u64,
     /// Requests of which all that was granted has arrived.
     drained: BTreeSet<RequestId>,
-    /// Files that were released, and not opened since.
-    pub(super) closed: BTreeSet<FileId>,
+    /// Files that were released and not opened since, and when, in ns.
+    pub(super) closed: BTreeMap<FileId, u64>,
     pub(super) capacity_bytes: u64,
     charged_bytes: u64,
     /// Requests that were made in this step and not started, though the storage had a place: they
@@ -97,7 +100,7 @@ impl Driver {
             reads: BTreeMap::new(),
             next_read: 0,
             drained: BTreeSet::new(),
-            closed: BTreeSet::new(),
+            closed: BTreeMap::new(),
             capacity_bytes: options.capacity_bytes,
             charged_bytes: 0,
             without_memory: Vec::new(),
@@ -139,6 +142,8 @@ impl Driver {
     }
 
     fn check(&mut self) {
+        let is_left = |file| self.closed.get(file).is_some_and(|at| self.now >= at + FETCHED_NS);
+        assert!(self.requests.values().all(|(file, ..)| !is_left(file)), "a closed file is still fetched");
         let granted = |request, start| self.requests.get(request).is_none_or(|r| start < r.2);
         let held = self.folios.iter().filter(|(k, f)| f.2 || granted(&f.1, k.1));
         let held: u64 = held.map(|(&(_, start), &(end, ..))| (end - start) * PAGE_BYTES).sum();
@@ -354,7 +359,7 @@ impl Driver {
                 self.marks.remove(&(file, folio.start));
             }
             Action::Forget { file } => {
-                assert!(self.closed.remove(&file), "{file:?} is forgotten while it is open");
+                assert!(self.closed.remove(&file).is_some(), "{file:?} is forgotten while it is open");
                 assert!(self.folios.keys().all(|key| key.0 != file), "{file:?} is forgotten, and pages of it are left");
                 self.files.remove(&file);
                 self.cached.retain(|&(of, _)| of != file);
@@ -479,6 +484,17 @@ impl Driver {
         }
     }
 
+    /// The last program closes `file`.
+    pub(super) fn release(&mut self, file: FileId) {
+        self.tell(Event::Release { file });
+        self.closed.entry(file).or_insert(self.now);
+    }
+
+    /// Nothing happens for so long.
+    pub(super) fn pause(&mut self, ms: u64) {
+        self.now += ms * 1_000_000;
+    }
+
     /// The `nth` of the requests that may be late is late.
     pub(super) fn late(&mut self, nth: usize) {
         let late = self.may_be_late.iter().filter(|request| self.requests.contains_key(request)).copied();
@@ -527,8 +543,8 @@ impl Driver {
             for read in &over {
                 self.reads.remove(read);
             }
-            self.tell(Event::Failed { request });
             self.requests.remove(&request);
+            self.tell(Event::Failed { request });
             for read in over {
                 self.tell(Event::Answered { read });
             }

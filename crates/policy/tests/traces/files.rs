@@ -1,5 +1,7 @@
 //! Traces of `src/files`: how reads become streams, and streams requests.
 
+use foreread_policy::{Event, FileId};
+
 use crate::reader::{Reader, STORE, scattered};
 
 #[test]
@@ -163,4 +165,71 @@ fn tail() {
         "files_tail",
         "The end of a file comes with a read that is near it, and not with one that is further away than it is long.",
     );
+}
+
+/// Sixty-four pieces of 128 KiB of a file, which is opened for each and closed after it where it
+/// `closes`; each takes the program so long.
+fn pieces(closes: bool, takes_ms: u64) -> Reader {
+    let mut reader = Reader::new(STORE, &[10_000]);
+    for piece in 0..64 {
+        if closes {
+            reader.tell(Event::Open { file: FileId(1), pages: 10_000 });
+        }
+        reader.get(1, 1_000 + piece * 32, 1_032 + piece * 32);
+        if closes {
+            reader.tell(Event::Release { file: FileId(1) });
+        }
+        reader.pause(takes_ms);
+    }
+    reader
+}
+
+#[test]
+fn opened_for_each_piece() {
+    for takes_ms in [0, 1, 5, 50, 500] {
+        let (open, reopened) = (pieces(false, takes_ms).now, pieces(true, takes_ms).now);
+        let (took, held) = (reopened.0 / 1_000_000, open.0 / 1_000_000);
+        // Some round trips more: that the file is opened again has to be seen.
+        assert!(took <= held + 200, "{took} ms for {held} ms where each piece takes {takes_ms} ms");
+    }
+    pieces(true, 0).trace.check(
+        "files_opened_for_each_piece",
+        "A program opens a file for each of 64 pieces of 128 KiB from its middle, and closes it after each.",
+    );
+}
+
+#[test]
+fn looked_at() {
+    let mut reader = Reader::new(STORE, &[10_000, 10_000]);
+    reader.get(1, 0, 32);
+    reader.tell(Event::Release { file: FileId(1) });
+    reader.pause(11);
+    reader.get(2, 0, 32);
+    reader.trace.check(
+        "files_looked_at",
+        "A program reads the first 128 KiB of a file, closes it, and reads another one 11 ms later.",
+    );
+}
+
+/// A reader goes on where it had closed its file, so long after it. Returns whether something is
+/// read ahead for it; it has read too little for context to show it.
+fn read_on_after(ms: u64) -> bool {
+    let mut reader = Reader::new(STORE, &[10_000]);
+    for piece in 0..4 {
+        reader.get(1, 1_000 + piece * 32, 1_032 + piece * 32);
+    }
+    reader.settle();
+    reader.tell(Event::Release { file: FileId(1) });
+    reader.pause(ms);
+    reader.tell(Event::Open { file: FileId(1), pages: 10_000 });
+    let before = reader.requests_len();
+    reader.read(1, 1_128, 1_160);
+    reader.requests_len() > before
+}
+
+#[test]
+fn closed_streams_are_kept_for_two_seconds() {
+    assert!(read_on_after(0));
+    assert!(read_on_after(1_900));
+    assert!(!read_on_after(2_100), "though no event came before it was opened");
 }

@@ -332,6 +332,11 @@ impl Reader {
         while self.step() {}
     }
 
+    /// How many requests are not over.
+    pub(crate) fn requests_len(&self) -> usize {
+        self.requests.len()
+    }
+
     /// The reader does something else for so long; what arrives meanwhile is told.
     pub(crate) fn pause(&mut self, ms: u64) {
         let until = Nanos(self.now.0 + ms * 1_000_000);

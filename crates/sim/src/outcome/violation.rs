@@ -56,8 +56,8 @@ pub enum Violation {
         /// When.
         at_ns: u64,
     },
-    /// A closed file is still fetched.
-    #[error("file {file} was closed, and is still fetched (at {at_ns} ns)")]
+    /// A forgotten file is still fetched.
+    #[error("file {file} was forgotten, and is still fetched (at {at_ns} ns)")]
     StillFetched {
         /// The file.
         file: u64,

@@ -126,7 +126,7 @@ impl World<'_> {
             self.ids[index] += self.sizes.len() as u64;
             self.opened[index] = false;
         } else if others.is_empty() {
-            self.release(file)?;
+            self.tell(Reading::default(), Event::Release { file })?;
             self.closed[index] = true;
         }
         Ok(())
@@ -149,16 +149,8 @@ impl World<'_> {
     /// Closes and forgets every file: nothing may be fetched or resident afterwards.
     pub(super) fn close_all(&mut self) -> Result<(), Violation> {
         for index in (0..self.ids.len()).filter(|&index| self.opened[index]).collect::<Vec<_>>() {
-            self.release(self.id(index))?;
+            self.tell(Reading::default(), Event::Release { file: self.id(index) })?;
             self.forget(self.id(index))?;
-        }
-        Ok(())
-    }
-
-    fn release(&mut self, file: FileId) -> Result<(), Violation> {
-        self.tell(Reading::default(), Event::Release { file })?;
-        if self.requests.values().any(|this| this.file == file) {
-            return Err(Violation::StillFetched { file: file.0, at_ns: self.now_ns });
         }
         Ok(())
     }
@@ -167,6 +159,9 @@ impl World<'_> {
         self.tell(Reading::default(), Event::Forget { file })?;
         if self.known.get(&file).is_some_and(|&pages| pages > 0) {
             return Err(Violation::LeftBehind { file: file.0, at_ns: self.now_ns });
+        }
+        if self.requests.values().any(|this| this.file == file) {
+            return Err(Violation::StillFetched { file: file.0, at_ns: self.now_ns });
         }
         Ok(())
     }

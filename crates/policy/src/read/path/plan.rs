@@ -29,7 +29,7 @@ use crate::files::streams::Shown;
 use crate::files::tail;
 use crate::files::whole::Whole;
 use crate::files::window::parts::Part;
-use crate::files::window::{REQUEST_PAGES_MAX, Read, SKIPPED_READS_MAX};
+use crate::files::window::{PART_PAGES_MAX, REQUEST_PAGES_MAX, Read, SKIPPED_READS_MAX};
 use crate::queue::fair_queue::Owner;
 use crate::read::event::Action;
 use crate::residency::folio::Ahead;
@@ -87,7 +87,8 @@ impl ReadPath {
         let file_pages = *pages;
         // In a chunk, what was read before the read is of another one, or was fetched for it.
         let is_told = layout.is_some();
-        let before = if is_told { 0 } else { self.budget.read_before(file, extent.start, CONTEXT_PAGES_MAX) };
+        let most = if readahead.closed().is_some() { REOPENED_PAGES } else { CONTEXT_PAGES_MAX };
+        let before = if is_told { 0 } else { self.budget.read_before(file, extent.start, most) };
         let near_pages = CONTEXT_PAGES_MAX.max(SKIPPED_READS_MAX * extent.pages());
         let near = Extent::new(extent.start.saturating_sub(near_pages), extent.start);
         let skipped = self.budget.unread_in(file, near);
@@ -221,7 +222,8 @@ impl ReadPath {
 
     /// Plans for the stream of `file` that was held back until now.
     pub(super) fn resume(&mut self, now: Nanos, file: FileId) {
-        if let Some(stream) = self.files.get_mut(&file).and_then(|f| f.readahead.due(now)) {
+        let open = self.files.get_mut(&file).filter(|known| known.is_open);
+        if let Some(stream) = open.and_then(|known| known.readahead.due(now)) {
             self.plan_ahead(now, file, stream);
         }
     }
@@ -375,3 +377,8 @@ const CROWD: usize = 32;
 /// kernel's `count_history_pages()`, which looks back as far as its largest window, here the 1 MiB
 /// of the published table (docs/decisions/0009).
 const CONTEXT_PAGES_MAX: u64 = 256;
+
+/// The same of a file that was closed and opened again: 8 MiB. Lower: a program that read on in
+/// what was there is not found where it is heard of again, behind a part. Higher: more folios are
+/// visited. Source: the largest part; docs/decisions/0105.
+const REOPENED_PAGES: u64 = PART_PAGES_MAX;
