@@ -20,6 +20,8 @@
 //! - `relisting`: where a directory that does not fit is listed again.
 //! - `walk`: a reader that goes through a tree, and where it comes to next.
 //! - `next_files`: the files that it comes to.
+//! - `listings_by_name`: whether what is read by name, in directories that are not listed, is worth
+//!   a listing.
 //! - `older`: listings that only readers in the middle of them keep.
 //! - `strays`: files that are opened where no walk is.
 //! - `open_run`: files opened in order in one directory, by readers side by side.
@@ -39,13 +41,14 @@
 //! The folder holds no names and no bytes, and does not send requests: the driver does. It does
 //! not evict pages of files; it tells the driver which files are no longer expected. Source:
 //! docs/decisions/0029, 0030, 0034, 0035, 0055, 0056, 0057, 0063,
-//! 0068, 0086, 0088, 0091, 0095 and 0100.
+//! 0068, 0086, 0088, 0091, 0095, 0100 and 0106.
 
 pub(crate) mod companions;
 pub(crate) mod confidence;
 pub(crate) mod directory;
 pub(crate) mod event;
 pub(crate) mod firsts;
+pub(crate) mod listings_by_name;
 pub(crate) mod next_files;
 pub(crate) mod older;
 pub(crate) mod open_after_lookup;

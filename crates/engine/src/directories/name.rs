@@ -23,6 +23,15 @@ pub(crate) fn split(key: &str) -> (&str, &str) {
     key.split_at(key.rfind('/').map_or(0, |slash| slash + 1))
 }
 
+/// The prefixes of the directories that the one of `prefix` is in, the nearest first: four, as far
+/// as policy looks.
+pub(crate) fn above(prefix: &str) -> impl Iterator<Item = &str> {
+    fn parent<'a>(prefix: &&'a str) -> Option<&'a str> {
+        prefix.strip_suffix('/').map(|directory| split(directory).0)
+    }
+    std::iter::successors(parent(&prefix), parent).take(4)
+}
+
 /// Whether an entry of a directory can have this name.
 pub(crate) fn is_possible(name: &str) -> bool {
     !name.is_empty() && name != "." && name != ".." && !name.contains(['/', '\0']) && name.len() <= NAME_BYTES_MAX
@@ -81,6 +90,8 @@ mod tests {
         assert_eq!(of_key("", "a b"), Some("a b"));
         assert_eq!(of_key("x/", "x/ü/"), Some("ü"));
         assert_eq!((split("x/y/ü"), split("ü")), (("x/y/", "ü"), ("", "ü")));
+        assert_eq!(above("x/y/ü/").collect::<Vec<_>>(), ["x/y/", "x/", ""]);
+        assert_eq!((above("").count(), above("1/2/3/4/5/").last()), (0, Some("1/")));
     }
 
     #[test]

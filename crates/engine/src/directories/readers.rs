@@ -18,7 +18,7 @@ use crate::directories::chain::Chain;
 use crate::directories::driver::{Directories, State};
 use crate::directories::listing::Node;
 use crate::directories::marks::Last;
-use crate::directories::name::identity_bytes;
+use crate::directories::name::{self, identity_bytes};
 use crate::directories::table::{Named, Unknown};
 
 impl Directories {
@@ -146,12 +146,25 @@ impl Directories {
         self.enter(|state| {
             let (dir, _) = self.meet(state, prefix);
             let (said, place) = state.table.look_up(dir, name, false);
-            let is_gone = || state.table.chain(dir).is_some_and(|chain| chain.listing.gone_part(name).is_some());
-            if !matches!(said, Err(Unknown::Nothing | Unknown::Listing(_))) || place.is_some() || is_gone() {
+            let is_unknown = match said {
+                Ok(_) => false,
+                Err(Unknown::Nothing) => {
+                    state.table.chain(dir).is_none_or(|chain| chain.listing.gone_part(name).is_none())
+                }
+                Err(Unknown::Listing(_)) => place.is_none(),
+                Err(Unknown::Old(dir, place)) => !state.fetching.contains(&(dir, place)),
+            };
+            if !is_unknown {
                 return None;
             }
-            let bytes = state.policy.reads_at_once(dir)?;
-            self.tell(state, DirEvent::ReadByName { dir });
+            let bytes = state.policy.reads_at_once()?;
+            // Those that are met may have others forgotten: the reader's own is the last one.
+            for prefix in name::above(prefix) {
+                self.meet(state, prefix);
+            }
+            let (dir, _) = self.meet(state, prefix);
+            let above: Vec<DirId> = name::above(prefix).map_while(|prefix| state.table.number(prefix)).collect();
+            self.tell(state, DirEvent::ReadByName { dir, above: &above });
             Some(bytes)
         })
     }

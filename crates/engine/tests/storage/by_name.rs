@@ -7,7 +7,7 @@ use std::time::Duration;
 use foreread_engine::{ErrorKind, Key, Node, Options};
 use foreread_testbed::{ObjectSpec, content};
 
-use super::{Rig, patience, rig};
+use super::{Rig, patience, rig, rig_after};
 
 /// What a reader finds of a name, and its bytes if that is a file.
 async fn read_by_name(rig: &Rig, key: &str, range: Range<u64>) -> Result<Vec<u8>, ErrorKind> {
@@ -23,32 +23,53 @@ async fn read_by_name(rig: &Rig, key: &str, range: Range<u64>) -> Result<Vec<u8>
     }
 }
 
-/// Chunks of an array, four in a directory, and names that are not there: a request each.
+/// Files of one directory, and names that are not there: a request each.
 #[test]
 fn a_name_that_is_read_at_once_costs_one_request() {
-    let keys: Vec<_> = (0..40).map(|n| format!("a/{}/{}", n / 4, n % 4)).collect();
-    let sizes = [1, 4096, 262_144, 600_000];
-    let objects: Vec<_> = keys.iter().zip(sizes.iter().cycle()).map(|(key, size)| (key.as_str(), *size)).collect();
+    let keys: Vec<_> = (0..4).map(|n| format!("a/b/{n}")).collect();
+    let objects: Vec<_> =
+        keys.iter().zip([1, 4096, 262_144, 600_000]).map(|(key, size)| (key.as_str(), size)).collect();
     let rig = rig(&objects, &Options::default());
     rig.engine.runtime().block_on(async {
-        for &(key, size) in &objects[..36] {
+        for &(key, size) in &objects {
             let bytes = read_by_name(&rig, key, 0..u64::MAX).await.expect("it is there");
             assert_eq!(bytes.len() as u64, size);
             content::verify(key, 1, 0, &bytes).expect("the object's bytes");
         }
         let stats = rig.engine.stats();
         assert_eq!((stats.stats, stats.lists), (0, 0), "each read has told what its name is");
-        assert_eq!(stats.requests, 36, "a request each");
-        for name in ["a/0/none", "a/8", "b/none"] {
+        assert_eq!(stats.requests, 4, "a request each");
+        for name in ["a/b/none", "a/b/8"] {
             assert_eq!(read_by_name(&rig, name, 0..u64::MAX).await, Err(ErrorKind::NotFound), "{name}");
         }
         let after = rig.engine.stats();
         let asked = (after.requests - stats.requests, after.stats, after.lists);
-        assert_eq!(asked, (3, 0, 0), "a name that is not there is no more than a request");
+        assert_eq!(asked, (2, 0, 0), "a name that is not there is no more than a request");
         // Pages that are resident are not fetched once more.
-        assert_eq!(read_by_name(&rig, "a/1/2", 0..u64::MAX).await.map(|bytes| bytes.len()), Ok(262_144));
+        assert_eq!(read_by_name(&rig, "a/b/2", 0..u64::MAX).await.map(|bytes| bytes.len()), Ok(262_144));
         assert_eq!(rig.engine.stats().requests, after.requests, "it is resident");
     });
+}
+
+/// Chunks of an array on two levels, four in a directory, which nothing has listed: a request
+/// each, but for a few listings, and most of them before they are read.
+#[test]
+fn chunks_in_directories_that_nothing_has_listed_are_there() {
+    let keys: Vec<_> = (0..640).map(|n| format!("a/{:02}/{}/{}", n / 16, n / 4 % 4, n % 4)).collect();
+    let objects: Vec<_> = keys.iter().map(|key| (key.as_str(), 20_000)).collect();
+    let options = Options::default().with_metadata_ttl(Duration::from_secs(60));
+    let rig = rig_after(Duration::from_millis(5), &objects, &options);
+    rig.engine.runtime().block_on(async {
+        for &(key, size) in &objects {
+            let bytes = read_by_name(&rig, key, 0..u64::MAX).await.expect("it is there");
+            assert_eq!(bytes.len() as u64, size);
+            content::verify(key, 1, 0, &bytes).expect("the object's bytes");
+        }
+    });
+    let stats = rig.engine.stats();
+    assert_eq!(stats.requests, 640, "no file is asked for twice");
+    assert!(stats.files_ahead_used >= 320, "{} files were there", stats.files_ahead_used);
+    assert!(stats.stats + stats.lists <= 64, "{} descriptions, {} listings", stats.stats, stats.lists);
 }
 
 /// An array of which few chunks were written: listings know more of its names than reads tell.

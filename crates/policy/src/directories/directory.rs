@@ -91,6 +91,8 @@ pub(crate) struct Dir {
     pub(crate) answered: u32,
     /// Files that were read since then before their names were known.
     pub(crate) read: u32,
+    /// Directories in it in which, or below which, files were read before their names were known.
+    pub(crate) read_below: u32,
     /// Names that the listing before it answered.
     answered_before: u32,
     /// The listing before it answered fewer names than it had pages.

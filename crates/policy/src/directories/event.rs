@@ -102,6 +102,8 @@ pub enum DirEvent<'a> {
     ReadByName {
         /// The directory.
         dir: DirId,
+        /// The directories above it, the nearest first; four are enough.
+        above: &'a [DirId],
     },
     /// Such a read has been answered.
     AnsweredByName {

@@ -41,6 +41,7 @@ use crate::directories::companions::Companions;
 use crate::directories::confidence::Confidence;
 use crate::directories::directory::{Coming, Dir};
 use crate::directories::event::{DirAction, DirCounters, DirEvent, DirShares};
+use crate::directories::listings_by_name::ListingsByName;
 use crate::directories::older::Older;
 use crate::directories::open_after_lookup::OpenAfterLookup;
 use crate::directories::open_order::{FileRef, OpenOrder};
@@ -115,6 +116,7 @@ pub struct DirReadahead {
     after_lookup: OpenAfterLookup,
     /// Whether files that are read before their names are known are there.
     at_once: Confidence,
+    by_name: ListingsByName,
     siblings: Siblings,
     cousins: Cousins,
     companions: Companions,
@@ -165,6 +167,7 @@ impl DirReadahead {
             told_orders: ToldOrders::new(told_max(options.shares)),
             after_lookup: OpenAfterLookup::default(),
             at_once: read_at_once(),
+            by_name: ListingsByName::default(),
             siblings: Siblings::default(),
             cousins: Cousins::default(),
             companions: Companions::default(),
@@ -204,7 +207,7 @@ impl DirReadahead {
             }
             DirEvent::Read { dir, entry, found } => self.read(dir, entry, found),
             DirEvent::Named { dir, entry, found } => self.named(dir, entry, found),
-            DirEvent::ReadByName { dir } => self.read_by_name(dir),
+            DirEvent::ReadByName { dir, above } => self.read_by_name(dir, above),
             DirEvent::AnsweredByName { there: true } => self.at_once.hit(true),
             DirEvent::AnsweredByName { there: false } => self.at_once.missed(),
             DirEvent::Sought { dir, from, to } => self.sought(dir, from, to),

@@ -513,3 +513,105 @@ fn libraries_that_are_not_small_come_with_their_siblings() {
     let vain = u64::from(driver.requests) - 600;
     assert!(vain * 800 <= 4096 + 400 * 800 / 32, "{vain} files in vain for 400");
 }
+
+/// A tree of `levels`, so many directories in each directory, with `files` in those of the last.
+fn chunks(levels: &[u64], files: usize) -> Tree {
+    let (mut tree, mut level, mut next) = (Tree::new(), vec![0], 1);
+    for &wide in levels {
+        let mut under = Vec::new();
+        for dir in level {
+            tree.insert(dir, (next..next + wide).map(|dir| Child::Directory(DirId(dir))).collect());
+            under.extend(next..next + wide);
+            next += wide;
+        }
+        level = under;
+    }
+    for dir in level {
+        tree.insert(dir, vec![Child::File { pages: 4, kind: 0, stem: 0 }; files]);
+    }
+    tree
+}
+
+/// The directories that `dir` is in, the nearest first.
+fn above(driver: &Driver, dir: u64) -> Vec<DirId> {
+    let parent = |dir: &u64| {
+        let has = |(above, children): (&u64, &Vec<Child>)| {
+            children.contains(&Child::Directory(DirId(*dir))).then_some(*above)
+        };
+        driver.tree.iter().find_map(has)
+    };
+    std::iter::successors(parent(&dir), parent).take(4).map(DirId).collect()
+}
+
+/// Reads files by name: in one request each where nothing is known of it. Returns how many of them
+/// a reader waited for.
+fn read_by_name(driver: &mut Driver, files: impl IntoIterator<Item = (u64, u32)>) -> u32 {
+    let before = driver.rounds;
+    for (dir, entry) in files {
+        if driver.is_fresh(dir) {
+            driver.tell(DirEvent::Named { dir: DirId(dir), entry: Some(entry), found: Found::Resident });
+            driver.open(dir, entry);
+        } else {
+            let above = above(driver, dir);
+            driver.tell(DirEvent::ReadByName { dir: DirId(dir), above: &above });
+            driver.requests += 1;
+            driver.round();
+            driver.tell(DirEvent::AnsweredByName { there: true });
+        }
+        driver.now = Nanos(driver.now.0 + 100_000);
+    }
+    driver.rounds - before
+}
+
+/// Chunks of an array, in the order of their names: nothing was listed before.
+#[test]
+fn files_read_by_name_in_directories_that_nothing_listed_are_there() {
+    // Levels of directories, files in each of the last ones, names of a page, and waits.
+    let trees = [
+        (&[200][..], 4, 100, 40),
+        (&[50, 4], 4, 100, 50),
+        (&[10, 4, 4], 4, 100, 60),
+        (&[20], 20, 100, 60),
+        // A file of each directory is bought with credit, which grows.
+        (&[400], 1, 1000, 160),
+    ];
+    for (levels, files, page, most) in trees {
+        let mut driver = Driver::new(chunks(levels, files), DirOptions { below: true, ..OPTIONS });
+        (driver.page, driver.below) = (page, 1000);
+        let dirs: Vec<_> = driver.tree.keys().copied().filter(|dir| driver.dirs_of(*dir).is_empty()).collect();
+        let order: Vec<_> = dirs.iter().flat_map(|&dir| (0..files as u32).map(move |entry| (dir, entry))).collect();
+        let all = order.len() as u32;
+        let waits = read_by_name(&mut driver, order);
+        assert!(waits <= most, "{waits} of {all} are waited for: {levels:?} directories of {files}");
+        let most = all + all / 10 + 8;
+        assert!(driver.requests <= most, "{} requests for {all}: {levels:?} directories of {files}", driver.requests);
+    }
+}
+
+/// A program that reads one file here and one there, seldom or often, soon has nothing listed.
+#[test]
+fn files_read_by_name_in_no_order_have_few_directories_listed() {
+    for pause in [0, 1_500] {
+        let mut driver = Driver::new(chunks(&[40, 40], 1), DirOptions { below: true, ..OPTIONS });
+        let dirs: Vec<_> = driver.tree.keys().copied().filter(|dir| driver.dirs_of(*dir).is_empty()).collect();
+        let mut lists = 0;
+        for nth in 0..dirs.len() {
+            let dir = dirs[nth * 611 % dirs.len()];
+            read_by_name(&mut driver, [(dir, 0)]);
+            driver.now = Nanos(driver.now.0 + pause * 1_000_000);
+            let counters = driver.counters();
+            lists = counters.lists_demand + counters.lists_speculative + counters.lists_below;
+        }
+        let all = dirs.len() as u64;
+        assert!(lists <= all / 12, "{lists} listings for {all} files, {pause} ms apart");
+    }
+}
+
+/// A file of one directory, and of others that are in no other one in common: nothing is listed.
+#[test]
+fn files_read_by_name_in_one_directory_have_no_other_listed() {
+    let mut driver = Driver::new(chunks(&[4, 4], 6), DirOptions { below: true, ..OPTIONS });
+    let last = *driver.tree.keys().last().expect("a directory");
+    assert_eq!(read_by_name(&mut driver, (0..6).map(|entry| (last, entry))), 6);
+    assert_eq!(driver.requests, 6);
+}

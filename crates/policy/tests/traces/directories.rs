@@ -161,7 +161,7 @@ fn event_text(event: DirEvent<'_>) -> String {
         DirEvent::Named { dir, entry: Some(entry), found } => format!("Named d{}/{entry} {found:?}", dir.0),
         DirEvent::Named { dir, entry: None, found } => format!("Named d{}/? {found:?}", dir.0),
         DirEvent::AnsweredByName { there } => format!("AnsweredByName {there}"),
-        DirEvent::ReadByName { dir } => format!("ReadByName d{}", dir.0),
+        DirEvent::ReadByName { dir, .. } => format!("ReadByName d{}", dir.0),
         DirEvent::Sought { dir, from, to } => format!("Sought d{} [{from},{to})", dir.0),
         DirEvent::Opened { dir, entry, found } => format!("Opened d{}/{entry} {found:?}", dir.0),
         DirEvent::Expected { files, ahead_bytes, .. } => format!("Expected {} {ahead_bytes:?}", files.len()),

@@ -134,6 +134,9 @@ impl DirReadahead {
         }
         // A file that was looked up first was no prediction, and a sibling none of a walk.
         let fetched = fetched && !named && !beside;
+        if fetched && found != Found::Absent {
+            self.by_name.hit();
+        }
         let last = known.run;
         let mut run = last.unwrap_or_else(|| OpenRun::new(entry));
         run.opened(entry, again, |place| known.is_file_opened(place));

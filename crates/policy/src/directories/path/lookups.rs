@@ -22,6 +22,8 @@
 //!                                  more pages: up to the name, side by side, as far as earlier
 //!                                  listings answered names
 //!   ReadByName ──────────────────> the seventh one in a directory, and later ones: as Named
+//!          the first in one ─────> the second directory in another one: list that
+//!                                  known by that: list its subtree and those behind it
 //!   Sought, or Named expired, in a directory that was trimmed:
 //!          in order ──────────────> list it from there (`relisting`)
 //!          found, or entered ─────> go on with that listing
@@ -191,23 +193,69 @@ impl DirReadahead {
         }
     }
 
-    /// How many bytes of a file in `dir`, of whose name nothing is known, are read before it is
-    /// asked what the name is: the answer to the read tells that. `None` if the name is to be
-    /// looked up: a listing of its directory, with those beside it, answers it as soon, or such
-    /// files were not there lately, of which a listing knows.
-    pub fn reads_at_once(&self, dir: DirId) -> Option<u64> {
-        let is_known = self.parents.contains_key(&dir);
-        (self.options.readahead && self.at_once.is_open() && !is_known).then_some(READ_BYTES)
+    /// How many bytes of a file in a directory, of whose name nothing is known, are read before it
+    /// is asked what the name is: the answer to the read tells that. `None` if the name is to be
+    /// looked up: such files were not there lately, of which a listing knows.
+    pub fn reads_at_once(&self) -> Option<u64> {
+        (self.options.readahead && self.at_once.is_open()).then_some(READ_BYTES)
     }
 
     /// A reader reads a file in `dir` whose name nothing tells. That costs no more than if it were
     /// known: the directory is listed for its later names once there were some.
-    pub(super) fn read_by_name(&mut self, dir: DirId) {
+    pub(super) fn read_by_name(&mut self, dir: DirId, above: &[DirId]) {
         self.touch(dir);
         let known = self.dirs.entry(dir).or_default();
         known.read += 1;
-        if known.read >= NAMES_READ {
+        if known.read == 1 && known.read_below == 0 {
+            self.read_below(dir, above);
+        }
+        if self.dirs.get(&dir).is_some_and(|known| known.read >= NAMES_READ) {
             self.named(dir, None, Found::Absent);
+        }
+    }
+
+    /// The first file in `dir` is read by its name. Where that has come from one directory into
+    /// another one, what they are in is listed; and from a listing of that, by one request, the
+    /// subtree that the reader has come to, and those behind it. No reader waits for these.
+    fn read_below(&mut self, dir: DirId, above: &[DirId]) {
+        let (now, DirOptions { readahead, ttl, below, .. }) = (self.now, self.options);
+        if !readahead || ttl.is_zero() || !below {
+            return;
+        }
+        let may_list = self.by_name.are_due(now, ttl);
+        let mut child = dir;
+        for &parent in above {
+            if self.parents.get(&child).is_some_and(|(known, _)| *known == parent) {
+                let is_known = self.dirs.get(&child).is_some_and(|known| known.is_known(now, ttl));
+                if may_list && !is_known && self.list_together(child) {
+                    self.by_name.listed(now);
+                }
+                return;
+            }
+            self.touch(parent);
+            let known = self.dirs.entry(parent).or_default();
+            known.read_below += 1;
+            if known.read_below > 1 {
+                // It is in no other directory than before.
+                let is_due = known.read_below.is_power_of_two() && !known.has_failed(now, ttl);
+                let (is_known, goes_on) = (known.is_known(now, ttl), !known.is_coming() && !known.complete);
+                if may_list && is_known && goes_on {
+                    // The reader is behind what has come of it.
+                    known.pages_read = known.pages.len();
+                    self.go_on(parent, false);
+                    self.by_name.listed(now);
+                } else if may_list && !is_known && is_due {
+                    if !self.list_together(parent) {
+                        self.list(parent, Class::Speculative, true);
+                    }
+                    self.by_name.listed(now);
+                }
+                return;
+            }
+            if known.read > 0 {
+                return;
+            }
+            child = parent;
         }
     }
 
