@@ -60,6 +60,7 @@ pub mod units;
 mod views;
 
 pub use directories::event::{Child, DirAction, DirCounters, DirEvent, DirShares};
+pub use directories::path::lookups::LEVELS_ABOVE;
 pub use directories::path::renewals::is_in_first_half;
 pub use directories::path::{DirOptions, DirReadahead};
 pub use files::cached::Cached;

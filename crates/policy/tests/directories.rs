@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use foreread_policy::{
-    Child, DirAction, DirCounters, DirEvent, DirId, DirOptions, DirReadahead, DirShares, Found, Nanos,
+    Child, DirAction, DirCounters, DirEvent, DirId, DirOptions, DirReadahead, DirShares, Found, LEVELS_ABOVE, Nanos,
 };
 use proptest::prelude::*;
 
@@ -368,6 +368,16 @@ impl Driver {
         self.dirs_among(dir, 0, u32::MAX)
     }
 
+    /// A reader reads a file in `dir` of whose name nothing is known.
+    fn read_by_name(&mut self, dir: u64) {
+        let is_in =
+            |dir: u64| move |(_, children): &(&u64, &Vec<Child>)| children.contains(&Child::Directory(DirId(dir)));
+        let parent = |dir: &u64| self.tree.iter().find(is_in(*dir)).map(|(above, _)| *above);
+        let levels = if self.policy.wants_above(DirId(dir)) { LEVELS_ABOVE } else { 0 };
+        let above: Vec<DirId> = std::iter::successors(parent(&dir), parent).take(levels).map(DirId).collect();
+        self.tell(DirEvent::ReadByName { dir: DirId(dir), above: &above });
+    }
+
     /// A reader goes through the tree below `dir`, depth first, and opens files if `contents`.
     fn walk(&mut self, dir: u64, contents: bool) {
         self.read(dir);
@@ -667,6 +677,7 @@ fn fetches_that_never_hit_soon_stop() {
 enum Step {
     Read(u64),
     Named(u64, u32),
+    ReadByName(u64),
     Sought(u64, u32, u32),
     Open(u64, u32),
     Expect(u64, u32),
@@ -684,6 +695,7 @@ fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         4 => dir.clone().prop_map(Step::Read),
         2 => file.clone().prop_map(|(dir, entry)| Step::Named(dir, entry)),
+        2 => dir.clone().prop_map(Step::ReadByName),
         2 => (0..3u64, 0..160u32, 0..40u32).prop_map(|(dir, entry, len)| Step::Sought(dir, entry, len)),
         6 => file.clone().prop_map(|(dir, entry)| Step::Open(dir, entry)),
         2 => file.prop_map(|(dir, entry)| Step::Expect(dir, entry)),
@@ -727,6 +739,7 @@ proptest! {
                     let found = if driver.is_fresh(dir) { Found::Resident } else { Found::Absent };
                     driver.tell(DirEvent::Named { dir: DirId(dir), entry, found });
                 }
+                Step::ReadByName(dir) => driver.read_by_name(dir),
                 Step::Sought(dir, entry, len) => {
                     if (entry as usize) < driver.tree[&dir].len() {
                         driver.tell(DirEvent::Sought { dir: DirId(dir), from: entry, to: entry + len });

@@ -8,6 +8,8 @@
 
 use std::cmp::Ordering;
 
+use foreread_policy::LEVELS_ABOVE;
+
 /// The longest name that the kernel takes from a FUSE file system, in bytes.
 pub const NAME_BYTES_MAX: usize = 1024;
 
@@ -23,13 +25,13 @@ pub(crate) fn split(key: &str) -> (&str, &str) {
     key.split_at(key.rfind('/').map_or(0, |slash| slash + 1))
 }
 
-/// The prefixes of the directories that the one of `prefix` is in, the nearest first: four, as far
-/// as policy looks.
+/// The prefixes of the directories that the one of `prefix` is in, the nearest first, as far as
+/// policy looks.
 pub(crate) fn above(prefix: &str) -> impl Iterator<Item = &str> {
     fn parent<'a>(prefix: &&'a str) -> Option<&'a str> {
         prefix.strip_suffix('/').map(|directory| split(directory).0)
     }
-    std::iter::successors(parent(&prefix), parent).take(4)
+    std::iter::successors(parent(&prefix), parent).take(LEVELS_ABOVE)
 }
 
 /// Whether an entry of a directory can have this name.

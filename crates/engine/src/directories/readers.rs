@@ -152,18 +152,24 @@ impl Directories {
                     state.table.chain(dir).is_none_or(|chain| chain.listing.gone_part(name).is_none())
                 }
                 Err(Unknown::Listing(_)) => place.is_none(),
-                Err(Unknown::Old(dir, place)) => !state.fetching.contains(&(dir, place)),
+                Err(Unknown::Old(dir, place)) => {
+                    let entry = state.table.chain(dir).and_then(|chain| chain.entry(place));
+                    let is_file = matches!(entry, Some(Node::File(_)));
+                    is_file && !state.fetching.contains(&(dir, place)) && !state.policy.slides(dir)
+                }
             };
             if !is_unknown {
                 return None;
             }
             let bytes = state.policy.reads_at_once()?;
+            let levels = if state.policy.wants_above(dir) { usize::MAX } else { 0 };
             // Those that are met may have others forgotten: the reader's own is the last one.
-            for prefix in name::above(prefix) {
+            for prefix in name::above(prefix).take(levels) {
                 self.meet(state, prefix);
             }
             let (dir, _) = self.meet(state, prefix);
-            let above: Vec<DirId> = name::above(prefix).map_while(|prefix| state.table.number(prefix)).collect();
+            let numbers = name::above(prefix).take(levels).map_while(|prefix| state.table.number(prefix));
+            let above: Vec<DirId> = numbers.collect();
             self.tell(state, DirEvent::ReadByName { dir, above: &above });
             Some(bytes)
         })

@@ -57,7 +57,7 @@ fn a_name_that_is_read_at_once_costs_one_request() {
 fn chunks_in_directories_that_nothing_has_listed_are_there() {
     let keys: Vec<_> = (0..640).map(|n| format!("a/{:02}/{}/{}", n / 16, n / 4 % 4, n % 4)).collect();
     let objects: Vec<_> = keys.iter().map(|key| (key.as_str(), 20_000)).collect();
-    let options = Options::default().with_metadata_ttl(Duration::from_secs(60));
+    let options = Options::default().with_metadata_ttl(Duration::from_mins(1));
     let rig = rig_after(Duration::from_millis(5), &objects, &options);
     rig.engine.runtime().block_on(async {
         for &(key, size) in &objects {
@@ -232,5 +232,21 @@ fn a_body_that_is_not_read_is_given_up() {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
         panic!("the body is kept");
+    });
+}
+
+/// What a name is does not depend on how old its listing is: a directory stays one.
+#[test]
+fn a_directory_is_one_whether_its_listing_has_expired_or_not() {
+    let options = Options::default().with_metadata_ttl(Duration::from_millis(300));
+    let rig = rig(&[("a/b/c", 10), ("a/d", 10)], &options);
+    rig.engine.runtime().block_on(async {
+        let listed = rig.engine.open_directory("a/");
+        listed.wait(0).await.expect("a listing");
+        for pause in [0, 400] {
+            tokio::time::sleep(Duration::from_millis(pause)).await;
+            let found = rig.engine.look_up_to_read("a/", "b", 0..u64::MAX).await.map(|named| named.node);
+            assert!(matches!(&found, Ok(Node::Directory(_))), "{found:?} after {pause} ms");
+        }
     });
 }

@@ -93,6 +93,8 @@ pub(crate) struct Dir {
     pub(crate) read: u32,
     /// Directories in it in which, or below which, files were read before their names were known.
     pub(crate) read_below: u32,
+    /// The directory above counts it among those.
+    pub(crate) is_counted: bool,
     /// Names that the listing before it answered.
     answered_before: u32,
     /// The listing before it answered fewer names than it had pages.

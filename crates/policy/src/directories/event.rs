@@ -102,7 +102,8 @@ pub enum DirEvent<'a> {
     ReadByName {
         /// The directory.
         dir: DirId,
-        /// The directories above it, the nearest first; four are enough.
+        /// The directories above it, the nearest first; none unless they are wanted
+        /// ([`crate::DirReadahead::wants_above`]).
         above: &'a [DirId],
     },
     /// Such a read has been answered.

@@ -57,7 +57,7 @@ mod companions;
 mod contents;
 mod crossings;
 mod listings;
-mod lookups;
+pub(crate) mod lookups;
 pub(crate) mod renewals;
 
 /// What a driver chooses at the start.
@@ -89,6 +89,8 @@ struct Request {
 enum Cause {
     /// A walk comes to the directories.
     Walk,
+    /// Files are read by name in the only one, or below it, and nothing waits for it.
+    ReadByName,
     /// A reader waits for a name in the only one.
     Name,
     /// What came by the same request before is in use, and expires.

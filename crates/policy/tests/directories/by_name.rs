@@ -532,17 +532,6 @@ fn chunks(levels: &[u64], files: usize) -> Tree {
     tree
 }
 
-/// The directories that `dir` is in, the nearest first.
-fn above(driver: &Driver, dir: u64) -> Vec<DirId> {
-    let parent = |dir: &u64| {
-        let has = |(above, children): (&u64, &Vec<Child>)| {
-            children.contains(&Child::Directory(DirId(*dir))).then_some(*above)
-        };
-        driver.tree.iter().find_map(has)
-    };
-    std::iter::successors(parent(&dir), parent).take(4).map(DirId).collect()
-}
-
 /// Reads files by name: in one request each where nothing is known of it. Returns how many of them
 /// a reader waited for.
 fn read_by_name(driver: &mut Driver, files: impl IntoIterator<Item = (u64, u32)>) -> u32 {
@@ -552,8 +541,7 @@ fn read_by_name(driver: &mut Driver, files: impl IntoIterator<Item = (u64, u32)>
             driver.tell(DirEvent::Named { dir: DirId(dir), entry: Some(entry), found: Found::Resident });
             driver.open(dir, entry);
         } else {
-            let above = above(driver, dir);
-            driver.tell(DirEvent::ReadByName { dir: DirId(dir), above: &above });
+            driver.read_by_name(dir);
             driver.requests += 1;
             driver.round();
             driver.tell(DirEvent::AnsweredByName { there: true });
@@ -607,11 +595,55 @@ fn files_read_by_name_in_no_order_have_few_directories_listed() {
     }
 }
 
-/// A file of one directory, and of others that are in no other one in common: nothing is listed.
+/// A program at random beside one that reads in order elsewhere: what that one has fetched ahead
+/// pays for no listing of the other.
+#[test]
+fn files_read_by_name_in_no_order_beside_a_walk_have_few_directories_listed() {
+    let mut driver = Driver::new(chunks(&[2, 800], 1), DirOptions { below: true, ..OPTIONS });
+    (driver.page, driver.below) = (1000, 1000);
+    let [here, there] = [1, 2].map(|dir| driver.dirs_of(dir));
+    driver.read(0);
+    driver.read(1);
+    let mut lists = 0;
+    for (nth, &dir) in here.iter().enumerate() {
+        driver.read(dir);
+        driver.open(dir, 0);
+        let before = driver.counters();
+        read_by_name(&mut driver, [(there[nth * 611 % there.len()], 0)]);
+        let after = driver.counters();
+        lists += after.lists_below - before.lists_below;
+        driver.now = Nanos(driver.now.0 + 20_000_000);
+    }
+    assert!(lists <= 80, "{lists} subtree requests for 800 files at random");
+}
+
+/// Files of one directory, by several readers, for longer than a listing is believed: nothing else
+/// is listed.
 #[test]
 fn files_read_by_name_in_one_directory_have_no_other_listed() {
-    let mut driver = Driver::new(chunks(&[4, 4], 6), DirOptions { below: true, ..OPTIONS });
+    let mut driver = Driver::new(chunks(&[4, 4], 40), DirOptions { below: true, ..OPTIONS });
     let last = *driver.tree.keys().last().expect("a directory");
-    assert_eq!(read_by_name(&mut driver, (0..6).map(|entry| (last, entry))), 6);
-    assert_eq!(driver.requests, 6);
+    for round in 0..4 {
+        for _ in 0..20 {
+            driver.read_by_name(last);
+        }
+        assert!(driver.listing.keys().all(|&dir| dir == last), "{:?}, {round}", driver.listing);
+        assert!(driver.belows.is_empty(), "{:?}, {round}", driver.belows);
+        driver.round();
+        driver.now = Nanos(driver.now.0 + 2_000_000_000);
+    }
+}
+
+/// Where listings are not believed, or no subtree can be listed, there is none.
+#[test]
+fn files_read_by_name_have_nothing_listed_where_that_is_of_no_use() {
+    for options in [DirOptions { below: true, ttl: Nanos(0), ..OPTIONS }, OPTIONS] {
+        let mut driver = Driver::new(chunks(&[10, 10], 4), options);
+        let dirs: Vec<_> = driver.tree.keys().copied().filter(|dir| driver.dirs_of(*dir).is_empty()).collect();
+        for dir in dirs {
+            driver.read_by_name(dir);
+            driver.round();
+        }
+        assert_eq!(driver.requests, 0);
+    }
 }

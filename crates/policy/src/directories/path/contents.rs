@@ -99,6 +99,7 @@ impl DirReadahead {
         let strides = self.strides((dir, entry));
         let expected = repeats || told || strides;
         let is_repeated = told || strides || repeats && self.open_order.is_repeated();
+        let is_read_by_name = is_ahead && found != Found::Absent && self.is_read_by_name(dir);
         let crossing = if is_repeated { None } else { self.crossing((dir, entry)) };
         let Some(known) = self.dirs.get_mut(&dir) else { return };
         let Some(state) = known.entry(entry) else { return };
@@ -111,6 +112,9 @@ impl DirReadahead {
             self.after_lookup.opened();
         }
         self.counters.fetches_hit += u64::from(fetched && found != Found::Absent);
+        if is_read_by_name {
+            self.by_name.hit();
+        }
         let stays = self.siblings.stays(dir, self.now);
         known.opened.add(kinds);
         if is_short && !beside && is_new {
@@ -134,9 +138,6 @@ impl DirReadahead {
         }
         // A file that was looked up first was no prediction, and a sibling none of a walk.
         let fetched = fetched && !named && !beside;
-        if fetched && found != Found::Absent {
-            self.by_name.hit();
-        }
         let last = known.run;
         let mut run = last.unwrap_or_else(|| OpenRun::new(entry));
         run.opened(entry, again, |place| known.is_file_opened(place));

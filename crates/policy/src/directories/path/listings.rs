@@ -329,13 +329,20 @@ impl DirReadahead {
                 }
             }
             (Cause::Name, _) => known.together.hit(false),
+            (Cause::ReadByName, 0) => {
+                for id in along {
+                    self.dirs.entry(id).or_default().apart = true;
+                    self.list(id, Class::Speculative, true);
+                    self.by_name.listed(self.now);
+                }
+            }
             (Cause::Renewal, 0) => {
                 for id in along {
                     self.dirs.entry(id).or_default().apart = true;
                     self.list(id, Class::Speculative, true);
                 }
             }
-            (Cause::Walk | Cause::Renewal, _) => {}
+            (Cause::Walk | Cause::Renewal | Cause::ReadByName, _) => {}
         }
     }
 
@@ -371,6 +378,22 @@ impl DirReadahead {
             self.touch(id);
         }
         self.request_below(parent, (from, to), along, Cause::Walk);
+        true
+    }
+
+    /// Files in `dir`, or below it, are read by name: lists `dir` by one request with its subtree,
+    /// and what is behind it. Returns `false` if that is not possible.
+    pub(super) fn list_behind(&mut self, dir: DirId) -> bool {
+        let Some(&(parent, from)) = self.parents.get(&dir) else { return false };
+        let is_there = self.dirs.get(&parent).and_then(|above| above.subdir(from)) == Some(dir);
+        let can = self.options.below && is_there && !self.has_belows_max();
+        let Some(known) = self.dirs.get_mut(&dir).filter(|_| can) else { return false };
+        if known.apart || known.is_coming() || known.pages.len() > 1 {
+            return false;
+        }
+        known.restart(self.now);
+        known.coming = Coming::Along;
+        self.request_below(parent, (from, from + 1), alloc::vec![dir], Cause::ReadByName);
         true
     }
 

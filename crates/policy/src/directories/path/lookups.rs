@@ -200,62 +200,103 @@ impl DirReadahead {
         (self.options.readahead && self.at_once.is_open()).then_some(READ_BYTES)
     }
 
+    /// Whether the driver is to tell which directories `dir` is in, with a read by name in it.
+    pub fn wants_above(&self, dir: DirId) -> bool {
+        let DirOptions { readahead, ttl, below, .. } = self.options;
+        readahead && below && !ttl.is_zero() && self.dirs.get(&dir).is_none_or(|known| known.read == 0)
+    }
+
+    /// Whether the listing of `dir` does not fit, so that names in it, if it is not fresh, have it
+    /// listed from where they are ([`DirEvent::Sought`]).
+    ///
+    /// [`DirEvent::Sought`]: crate::DirEvent::Sought
+    pub fn slides(&self, dir: DirId) -> bool {
+        self.dirs.get(&dir).is_some_and(|known| known.exceeds(self.directory_bytes_max()))
+    }
+
     /// A reader reads a file in `dir` whose name nothing tells. That costs no more than if it were
     /// known: the directory is listed for its later names once there were some.
     pub(super) fn read_by_name(&mut self, dir: DirId, above: &[DirId]) {
         self.touch(dir);
+        let (now, ttl) = (self.now, self.options.ttl);
         let known = self.dirs.entry(dir).or_default();
         known.read += 1;
-        if known.read == 1 && known.read_below == 0 {
+        // Its listing has answered names, and expired.
+        let has_answered = known.answered >= NAMES_MIN && !known.is_known(now, ttl);
+        let is_due = known.read >= NAMES_READ || has_answered;
+        if known.read == 1 {
             self.read_below(dir, above);
         }
-        if self.dirs.get(&dir).is_some_and(|known| known.read >= NAMES_READ) {
+        if is_due {
             self.named(dir, None, Found::Absent);
         }
+    }
+
+    /// Whether files are read by name in directories that are in one that `dir` is in.
+    pub(super) fn is_read_by_name(&self, dir: DirId) -> bool {
+        let above = |dir: &DirId| self.parents.get(dir).map(|(above, _)| *above);
+        let mut above = core::iter::successors(above(&dir), above).take(LEVELS_ABOVE);
+        above.any(|above| self.dirs.get(&above).is_some_and(|known| known.read_below > 0))
     }
 
     /// The first file in `dir` is read by its name. Where that has come from one directory into
     /// another one, what they are in is listed; and from a listing of that, by one request, the
     /// subtree that the reader has come to, and those behind it. No reader waits for these.
     fn read_below(&mut self, dir: DirId, above: &[DirId]) {
-        let (now, DirOptions { readahead, ttl, below, .. }) = (self.now, self.options);
-        if !readahead || ttl.is_zero() || !below {
+        let (now, ttl) = (self.now, self.options.ttl);
+        if above.is_empty() || ttl.is_zero() {
             return;
         }
         let may_list = self.by_name.are_due(now, ttl);
         let mut child = dir;
         for &parent in above {
+            let own = self.dirs.entry(child).or_default();
+            let (is_known, was_counted) = (own.is_known(now, ttl), core::mem::replace(&mut own.is_counted, true));
             if self.parents.get(&child).is_some_and(|(known, _)| *known == parent) {
-                let is_known = self.dirs.get(&child).is_some_and(|known| known.is_known(now, ttl));
-                if may_list && !is_known && self.list_together(child) {
+                if may_list && !is_known && self.list_behind(child) {
                     self.by_name.listed(now);
                 }
+                return;
+            }
+            if was_counted {
                 return;
             }
             self.touch(parent);
             let known = self.dirs.entry(parent).or_default();
             known.read_below += 1;
             if known.read_below > 1 {
-                // It is in no other directory than before.
-                let is_due = known.read_below.is_power_of_two() && !known.has_failed(now, ttl);
-                let (is_known, goes_on) = (known.is_known(now, ttl), !known.is_coming() && !known.complete);
-                if may_list && is_known && goes_on {
-                    // The reader is behind what has come of it.
-                    known.pages_read = known.pages.len();
-                    self.go_on(parent, false);
-                    self.by_name.listed(now);
-                } else if may_list && !is_known && is_due {
-                    if !self.list_together(parent) {
-                        self.list(parent, Class::Speculative, true);
-                    }
-                    self.by_name.listed(now);
+                if may_list {
+                    self.list_for_names(parent);
                 }
                 return;
             }
-            if known.read > 0 {
-                return;
-            }
             child = parent;
+        }
+    }
+
+    /// Files are read by name in several directories in `parent`, the last of which its listing
+    /// does not tell.
+    fn list_for_names(&mut self, parent: DirId) {
+        let (now, ttl) = (self.now, self.options.ttl);
+        let known = self.dirs.entry(parent).or_default();
+        let is_due = known.read_below.is_power_of_two() && !known.has_failed(now, ttl);
+        if known.is_coming() {
+            return;
+        }
+        if !known.is_known(now, ttl) {
+            if is_due {
+                if !self.list_behind(parent) {
+                    self.list(parent, Class::Speculative, true);
+                }
+                self.by_name.listed(now);
+            }
+        } else if !known.complete && known.gone == 0 {
+            // The reader is behind the pages that have come: the next one or two.
+            known.pages_read = known.pages_read.max((known.pages.len() + 1).div_ceil(2));
+            self.go_on(parent, false);
+            if self.dirs.get(&parent).is_some_and(Dir::is_coming) {
+                self.by_name.listed(now);
+            }
         }
     }
 
@@ -329,6 +370,11 @@ const NAMES_MIN: u32 = 2;
 /// wait. Higher: of more files in a large directory none is fetched ahead. Source:
 /// docs/decisions/0095 (four files in a directory; not tuned).
 const NAMES_READ: u32 = 7;
+
+/// Directories above one in which a file is read by name, of which policy is told: 4, the levels
+/// of an array of four dimensions. Lower: of deeper trees little is listed. Higher: each new
+/// directory brings more names into memory. Source: docs/decisions/0106.
+pub const LEVELS_ABOVE: usize = 4;
 
 /// Bytes of a file that are read before its length is known, 4 MiB: as far as files come whole
 /// with their first read. Lower: longer files cost a request more. Higher: of a long file that is
