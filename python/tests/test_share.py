@@ -476,7 +476,7 @@ def _sum(file: Any, start: int, stop: int) -> int:
 
 @pytest.fixture
 def room() -> Iterator[None]:
-    """Room for all that a test reads: the engines of other tests have their parts of the budget."""
+    """Room for all that a test reads: engines of other tests have their parts of the budget."""
     before = foreread.configure()
     foreread.configure(memory="4GiB")
     yield

@@ -20,8 +20,8 @@
 //! - `relisting`: where a directory that does not fit is listed again.
 //! - `walk`: a reader that goes through a tree, and where it comes to next.
 //! - `next_files`: the files that it comes to.
-//! - `listings_by_name`: whether what is read by name, in directories that are not listed, is worth
-//!   a listing.
+//! - `listings_by_name`: whether it is worth a listing that files are read by name in directories
+//!   that nothing has listed.
 //! - `older`: listings that only readers in the middle of them keep.
 //! - `strays`: files that are opened where no walk is.
 //! - `open_run`: files opened in order in one directory, by readers side by side.

@@ -67,9 +67,9 @@ impl ListingsByName {
 /// order has nothing listed for as long. Source: docs/decisions/0106 (a guess, not measured).
 const JUDGED_AFTER: Nanos = Nanos::from_millis(10_000);
 
-/// Files fetched in order and opened for each listing, so that it was right: 4. Lower: a program at
-/// random, which opens some of them by chance, has directories listed for ever. Higher: where each
-/// directory has few files, no listing is ahead. Source: docs/decisions/0106.
+/// Files fetched in order and opened for each listing, so that it was right: 4. Lower: a program
+/// at random, which opens some of them by chance, has directories listed for ever. Higher: where
+/// each directory has few files, no listing is ahead. Source: docs/decisions/0106.
 const HITS_MIN: u32 = 4;
 
 /// Listings within one time to live before files that they bring are opened, 8. Lower: a reader
