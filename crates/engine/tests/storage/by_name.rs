@@ -23,6 +23,15 @@ async fn read_by_name(rig: &Rig, key: &str, range: Range<u64>) -> Result<Vec<u8>
     }
 }
 
+/// Reads objects whole, in their order.
+async fn read_all_by_name(rig: &Rig, objects: &[(&str, u64)]) {
+    for &(key, size) in objects {
+        let bytes = read_by_name(rig, key, 0..u64::MAX).await.expect("it is there");
+        assert_eq!(bytes.len() as u64, size);
+        content::verify(key, 1, 0, &bytes).expect("the object's bytes");
+    }
+}
+
 /// Files of one directory, and names that are not there: a request each.
 #[test]
 fn a_name_that_is_read_at_once_costs_one_request() {
@@ -31,11 +40,7 @@ fn a_name_that_is_read_at_once_costs_one_request() {
         keys.iter().zip([1, 4096, 262_144, 600_000]).map(|(key, size)| (key.as_str(), size)).collect();
     let rig = rig(&objects, &Options::default());
     rig.engine.runtime().block_on(async {
-        for &(key, size) in &objects {
-            let bytes = read_by_name(&rig, key, 0..u64::MAX).await.expect("it is there");
-            assert_eq!(bytes.len() as u64, size);
-            content::verify(key, 1, 0, &bytes).expect("the object's bytes");
-        }
+        read_all_by_name(&rig, &objects).await;
         let stats = rig.engine.stats();
         assert_eq!((stats.stats, stats.lists), (0, 0), "each read has told what its name is");
         assert_eq!(stats.requests, 4, "a request each");
@@ -60,11 +65,7 @@ fn chunks_in_directories_that_nothing_has_listed_are_there() {
     let options = Options::default().with_metadata_ttl(Duration::from_mins(1));
     let rig = rig_after(Duration::from_millis(5), &objects, &options);
     rig.engine.runtime().block_on(async {
-        for &(key, size) in &objects {
-            let bytes = read_by_name(&rig, key, 0..u64::MAX).await.expect("it is there");
-            assert_eq!(bytes.len() as u64, size);
-            content::verify(key, 1, 0, &bytes).expect("the object's bytes");
-        }
+        read_all_by_name(&rig, &objects).await;
     });
     let stats = rig.engine.stats();
     assert_eq!(stats.requests, 640, "no file is asked for twice");

@@ -329,17 +329,13 @@ impl DirReadahead {
                 }
             }
             (Cause::Name, _) => known.together.hit(false),
-            (Cause::ReadByName, 0) => {
+            (Cause::Renewal | Cause::ReadByName, 0) => {
                 for id in along {
                     self.dirs.entry(id).or_default().apart = true;
                     self.list(id, Class::Speculative, true);
-                    self.by_name.listed(self.now);
-                }
-            }
-            (Cause::Renewal, 0) => {
-                for id in along {
-                    self.dirs.entry(id).or_default().apart = true;
-                    self.list(id, Class::Speculative, true);
+                    if cause == Cause::ReadByName {
+                        self.by_name.listed(self.now);
+                    }
                 }
             }
             (Cause::Walk | Cause::Renewal | Cause::ReadByName, _) => {}

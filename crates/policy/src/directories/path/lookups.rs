@@ -244,7 +244,7 @@ impl DirReadahead {
     /// subtree that the reader has come to, and those behind it. No reader waits for these.
     fn read_below(&mut self, dir: DirId, above: &[DirId]) {
         let (now, ttl) = (self.now, self.options.ttl);
-        if above.is_empty() || ttl.is_zero() {
+        if above.is_empty() {
             return;
         }
         let may_list = self.by_name.are_due(now, ttl);
