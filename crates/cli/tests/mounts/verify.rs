@@ -210,8 +210,26 @@ fn torture(memory_mib: u64, faults: &[&str], options: &[&str]) -> Value {
 fn torture_of_mounts_of_any_memory() {
     for memory in [16, 64, 256] {
         let report = torture(memory, &[], &[]);
-        assert_eq!(report["slow"]["count"], 0, "{memory} MiB, no fault: {report:#}");
+        let (longest, median) = longest_and_median_wait(&report);
+        assert!(
+            longest < median * LONGEST_WAIT_MEDIANS,
+            "{memory} MiB, no fault: a read took {longest:?} where half of those that wait take {median:?}: {report:#}"
+        );
     }
+}
+
+/// No read takes as many times what the median read that waits takes. A mount that serves all
+/// has 8 to 11, on a machine at rest and on one that other tests load; one that lets a reader wait
+/// for the others had hundreds. It is a ratio of one run, as the machine's speed is not what is
+/// tested.
+const LONGEST_WAIT_MEDIANS: u32 = 64;
+
+/// How long the longest read of a run took, and the median one of those that waited for storage.
+fn longest_and_median_wait(report: &Value) -> (Duration, Duration) {
+    let patterns = report["patterns"].as_array().expect("a list").iter();
+    let longest = patterns.filter_map(|pattern| pattern["longest_ns"].as_u64()).max().expect("reads");
+    let median = report["engine"]["stats"]["waited"]["p50_us"].as_u64().expect("reads that waited");
+    (Duration::from_nanos(longest), Duration::from_micros(median))
 }
 
 #[test]
