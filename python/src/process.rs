@@ -17,13 +17,13 @@
 
 use std::collections::HashMap;
 use std::ptr;
-use std::sync::Once;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+use std::sync::{Arc, Once, OnceLock};
 use std::time::Duration;
 
 use foreread::backend::lock::Mutex;
 use foreread::backend::{ConnectOptions, Keys};
-use foreread::shared::{Role, ShareOptions, Shared};
+use foreread::shared::{Budget, Role, ShareOptions, Shared};
 use foreread::{Cache, Engine, Error, ErrorKind, MEMORY_BYTES_MIN, Options, Storage};
 
 /// Which process of a line of forks this is.
@@ -59,6 +59,8 @@ pub(crate) fn cache() -> Option<Cache> {
 #[derive(Default)]
 struct State {
     engines: Mutex<HashMap<Spec, Shared>>,
+    /// What the engines share. Locked after `engines`.
+    budget: OnceLock<Arc<Budget>>,
     /// While reads are recorded, every engine. Locked after `engines`.
     traced: Mutex<Option<Vec<Traced>>>,
 }
@@ -147,16 +149,15 @@ pub(crate) fn engine(spec: &Spec) -> Result<Shared, Error> {
     connect.region.clone_from(&spec.region);
     connect.profile.clone_from(&spec.profile);
     connect.keys.clone_from(&spec.keys);
-    let (told, default) = share(engines.len() + 1);
+    let budget = budget()?;
+    let (told, default) = budget.part_of_next();
     let traced = &mut *state().traced.lock();
     // Another process's engine would not say which reads are this one's.
     let options = ShareOptions::default().with_share(spec.share && traced.is_none());
     let options = options.with_memory_bytes(told).with_default_memory_bytes(default);
     let builder = Storage::builder(spec.store.as_str()).storage(connect);
     let shared = builder.options(Options::default().with_cache(cache())).share(options)?;
-    for other in engines.values() {
-        other.set_memory_bytes(told, default)?;
-    }
+    budget.add(shared.clone());
     if let Some(traced) = traced {
         traced.extend(Traced::new(&spec.store, &shared.own_engine()?));
     }
@@ -169,12 +170,16 @@ pub(crate) fn known_engine(spec: &Spec) -> Option<Shared> {
     state().engines.lock().get(spec).cloned()
 }
 
-/// What one of so many engines has of the budget, in bytes, at least the least that works: of the
-/// budget that the program has set, if it has, and of the default.
-fn share(engines: usize) -> (Option<u64>, u64) {
-    let part = |bytes: u64| (bytes / engines.max(1) as u64).max(MEMORY_BYTES_MIN);
+/// What the engines share.
+fn budget() -> Result<Arc<Budget>, Error> {
+    let state = state();
+    if let Some(budget) = state.budget.get() {
+        return Ok(Arc::clone(budget));
+    }
     let set = MEMORY_BYTES.load(Ordering::Relaxed);
-    ((set > 0).then(|| part(set)), part(MEMORY_BYTES_DEFAULT))
+    let made = Budget::start((set > 0).then_some(set), MEMORY_BYTES_DEFAULT)?;
+    // Of two, one ends.
+    Ok(Arc::clone(state.budget.get_or_init(|| made)))
 }
 
 /// The budget of all engines together, in bytes.
@@ -187,14 +192,17 @@ pub(crate) fn memory_bytes() -> u64 {
 
 /// Changes the budget. Errors: as [`Engine::set_memory_bytes`].
 pub(crate) fn set_memory_bytes(bytes: u64) -> Result<(), Error> {
-    let engines = state().engines.lock();
+    // One that is made meanwhile is told.
+    let _engines = state().engines.lock();
     if bytes < MEMORY_BYTES_MIN {
         let text = format!("a memory budget of {bytes} bytes is below the least of {MEMORY_BYTES_MIN}");
         return Err(Error::told(ErrorKind::Invalid, &text, None, false));
     }
     MEMORY_BYTES.store(bytes, Ordering::Relaxed);
-    let (told, default) = share(engines.len());
-    engines.values().try_for_each(|engine| engine.set_memory_bytes(told, default))
+    if let Some(budget) = state().budget.get() {
+        budget.set(bytes);
+    }
+    Ok(())
 }
 
 /// The engines that there are, by the name of their store.

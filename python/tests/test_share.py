@@ -268,6 +268,32 @@ def test_errors_are_the_same_in_each_process(testbed: Testbed, others: Any) -> N
     assert len(other.ask("read", testbed.url("errors"), 50_000, 10)) == 10
 
 
+def _two_of_many(options: dict[str, Any], url: str) -> tuple[list[int], int]:
+    """Opens 20 stores and reads a file of 64 MiB through two, until both have it in memory. Returns
+    the budgets of all, least first, and what they hold."""
+    stores = [{**options, "region": f"eu-west-{nth}", "share": False} for nth in range(20)]
+    files = [foreread.open(url, **store) for store in stores]
+    for file in files:
+        file.read(1)
+    for count, file in enumerate((files[0], files[7]), 1):
+        for _ in range(200):
+            file.seek(0)
+            while file.read(1 << 20):
+                pass
+            if foreread.stats()["memory_charged_bytes"] >= count * 64 << 20:
+                break
+        else:
+            raise AssertionError("its store has no room for it")
+    counters = foreread.stats()
+    return sorted(store["memory_budget_bytes"] for _, store in counters["stores"]), counters["memory_charged_bytes"]
+
+
+def test_stores_that_are_read_little_lend_their_part(testbed: Testbed, big: bytes, others: Any) -> None:
+    budgets, held = others().ask("call", _two_of_many, testbed.url("big"))
+    assert len(budgets) == 20 and budgets[:-2] == [16 << 20] * 18
+    assert budgets[-2] >= 64 << 20 and held <= 256 << 20
+
+
 def test_the_largest_budget_that_was_set_holds(testbed: Testbed, others: Any) -> None:
     url, options = testbed.url("small"), {**testbed.options, "region": "eu-west-3"}
 

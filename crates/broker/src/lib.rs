@@ -15,6 +15,7 @@
 //! # Reading order
 //!
 //! ```text
+//!   budget                          the engines of a process that reads several stores
 //!   shared  options  identity       what a program uses
 //!     └── link                      which engine it is at the moment, and elections
 //!           ├── orders              what a successor is told again
@@ -33,6 +34,7 @@
 
 mod answer;
 mod area;
+mod budget;
 mod connection;
 mod identity;
 mod kept;
@@ -46,6 +48,7 @@ mod shared;
 mod socket;
 mod wire;
 
+pub use budget::Budget;
 pub use identity::Identity;
 pub use options::ShareOptions;
 pub use pages::SharedPages;

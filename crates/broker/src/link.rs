@@ -40,6 +40,8 @@ pub(crate) struct Linked {
     /// The budget that this process was told; zero if it was not.
     told_bytes: AtomicU64,
     default_bytes: AtomicU64,
+    /// How often something was asked for.
+    issued: AtomicU64,
     link: Mutex<Link>,
     /// Executes futures where there is no engine.
     runtime: OnceLock<Runtime>,
@@ -85,6 +87,7 @@ impl Linked {
             me: Weak::clone(me),
             told_bytes: AtomicU64::new(options.memory_bytes.unwrap_or(0)),
             default_bytes: AtomicU64::new(options.default_memory_bytes),
+            issued: AtomicU64::new(0),
             identity,
             options,
             make,
@@ -197,6 +200,7 @@ impl Linked {
     /// Has operations done, wherever the engine is. A thread takes answers of the connection
     /// `helped`, which may be another one by now. See [`Connection::issue`].
     pub(crate) fn issue(&self, mut wanted: Vec<Wanted>, helped: Option<&Arc<Connection>>) {
+        self.issued.fetch_add(1, Ordering::Relaxed);
         while !wanted.is_empty() {
             let connection = {
                 let mut link = self.link.lock();
@@ -228,6 +232,11 @@ impl Linked {
             }
             self.elect_again();
         }
+    }
+
+    /// How often something was asked for.
+    pub(crate) fn issued(&self) -> u64 {
+        self.issued.load(Ordering::Relaxed)
     }
 
     /// Where operations are done now.

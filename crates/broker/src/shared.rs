@@ -245,6 +245,30 @@ impl Shared {
         self.0.set_memory_bytes(told, default)
     }
 
+    /// What it holds of its budget in this process, in bytes.
+    pub fn held_bytes(&self) -> u64 {
+        match self.0.place() {
+            Where::Here(own) => own.engine.held_bytes(),
+            Where::There => 0,
+        }
+    }
+
+    /// A number that changes when it is read through: by any process where this one serves, else
+    /// by this one. Also when it comes to be elsewhere.
+    pub fn work(&self) -> u64 {
+        match self.0.place() {
+            Where::Here(own) => own.engine.work(),
+            Where::There => self.0.issued(),
+        }
+    }
+
+    /// Gives back what is held in this process and no reader keeps; the budget stays.
+    pub fn give_memory_back(&self) {
+        if let Where::Here(own) = self.0.place() {
+            own.engine.give_memory_back();
+        }
+    }
+
     /// An engine in this process, for what needs its pages here: the shared one where this process
     /// serves, else one that is made for this.
     ///

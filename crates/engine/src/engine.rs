@@ -253,6 +253,19 @@ impl Engine {
         Ok(())
     }
 
+    /// Gives back what is held and no reader keeps. The budget stays as it is.
+    pub fn give_memory_back(&self) {
+        let _one = self.setting.lock();
+        self.driver.enter(|shard| {
+            let bytes = shard.decided().1.capacity_bytes;
+            for bytes in [0, bytes] {
+                self.driver.tell(shard, Event::Capacity { bytes });
+            }
+            shard.files.shrink();
+        });
+        return_free_memory();
+    }
+
     /// Changes how long a listing is believed: as
     /// [`Options::metadata_ttl`], also for listings that are known already.
     pub fn set_metadata_ttl(&self, ttl: Duration) {
@@ -272,6 +285,18 @@ impl Engine {
     /// The budget for everything, in bytes.
     pub fn memory_bytes(&self) -> u64 {
         self.driver.enter(|shard| shard.decided()).1.capacity_bytes
+    }
+
+    /// What it holds of the budget, in bytes: pages, and what pages may not take.
+    pub fn held_bytes(&self) -> u64 {
+        let memory = self.driver.enter(|shard| shard.decided()).1;
+        memory.charged_bytes + memory.capacity_bytes.saturating_sub(memory.pages_bytes)
+    }
+
+    /// A number that changes when it is read through, or asked for a name.
+    pub fn work(&self) -> u64 {
+        let stats = self.stats();
+        stats.reads + stats.stats + stats.lists + stats.requests
     }
 
     /// What it has done so far and holds now.

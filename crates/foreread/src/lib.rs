@@ -268,7 +268,7 @@ pub mod memory {
 #[cfg(feature = "share")]
 pub mod shared {
     pub use foreread_broker::{
-        Helped, Helps, Identity, Role, ShareOptions, Shared, SharedFile, SharedPages, SharedStats,
+        Budget, Helped, Helps, Identity, Role, ShareOptions, Shared, SharedFile, SharedPages, SharedStats,
     };
 }
 
