@@ -8,9 +8,8 @@
 //! ```
 //!
 //! A store that was opened and is not read takes nothing from the others, nor does one whose
-//! credentials have expired and that was opened again with new ones.
-//!
-//! An engine that needs it has an equal part at least.
+//! credentials have expired and that was opened again with new ones. An engine that needs it has an
+//! equal part at least.
 //!
 //! *Invariant:* the parts above the least and what is held within the least are within the budget,
 //! but for what an engine takes between two looks; the least of each engine may be more.
@@ -22,7 +21,7 @@ use foreread_backend::lock::Mutex;
 use foreread_engine::{Error, ErrorKind, MEMORY_BYTES_MIN};
 use tracing::debug;
 
-use crate::shared::{Role, Shared};
+use crate::shared::Shared;
 
 /// How long an engine does nothing until others may have its part, 30 s. Lower: stores that a
 /// program reads in turn lose what was read. Higher: one that is read no more holds memory so much
@@ -64,18 +63,16 @@ impl Budget {
 
     /// What an engine that is made now may use: what it is told, and what holds if it is not told.
     pub fn part_of_next(&self) -> (Option<u64>, u64) {
-        let mut division = self.0.lock();
-        let uses = division.look(Instant::now());
-        let next = Use { rests: None, held_bytes: 0, part_bytes: 0, is_new: true };
-        let parts = divide(division.bytes(), &[uses, vec![next]].concat());
-        let part = parts.last().map_or(division.default, |part| part.bytes);
+        let division = self.0.lock();
+        let part = equal_part(division.bytes(), division.members.len() + 1);
         (division.told.map(|_| part), part)
     }
 
-    /// This engine has a part from now on.
+    /// This engine has a part from now on, for as long as the budget is there.
     pub fn add(&self, engine: Shared) {
         let mut division = self.0.lock();
-        division.members.push(Member { engine, work: 0, worked: Instant::now(), part_bytes: 0, is_new: true });
+        let (worked, gave) = (Instant::now(), None);
+        division.members.push(Member { engine, work: 0, worked, gave, part_bytes: 0, is_new: true });
         division.divide(Instant::now());
     }
 
@@ -93,7 +90,11 @@ fn look(budget: &Weak<Budget>) {
     loop {
         std::thread::sleep(LOOKS_EVERY);
         let Some(budget) = budget.upgrade() else { return };
-        budget.0.lock().divide(Instant::now());
+        let mut division = budget.0.lock();
+        // One alone has all of it.
+        if division.members.len() > 1 {
+            division.divide(Instant::now());
+        }
     }
 }
 
@@ -105,10 +106,12 @@ struct Division {
 
 struct Member {
     engine: Shared,
-    /// See [`Shared::work`].
+    /// See `Usage`.
     work: u64,
     /// When it was last seen to have worked, or was made.
     worked: Instant,
+    /// The work that it had done when it gave back what it held.
+    gave: Option<u64>,
     part_bytes: u64,
     /// Its part was not given by a division of this budget.
     is_new: bool,
@@ -119,42 +122,65 @@ impl Division {
         self.told.unwrap_or(self.default)
     }
 
-    fn look(&mut self, now: Instant) -> Vec<Use> {
-        self.members.iter_mut().map(|member| member.look(now)).collect()
-    }
-
     fn divide(&mut self, now: Instant) {
-        let uses = self.look(now);
-        let parts = divide(self.bytes(), &uses);
         let equal = equal_part(self.bytes(), self.members.len());
+        let is_told = self.told.is_some();
+        let (mut here, mut uses) = (Vec::new(), Vec::new());
+        for member in &mut self.members {
+            match member.look(now) {
+                Some(known) => {
+                    here.push(member);
+                    uses.push(known);
+                }
+                // It takes no memory of this process.
+                None => member.set(is_told, equal, equal),
+            }
+        }
+        let parts = divide(self.told.unwrap_or(self.default), &uses);
         // Those that have less now come first: together they are never above the budget for long.
-        let mut order: Vec<_> = self.members.iter_mut().zip(parts).collect();
+        let mut order: Vec<_> = here.into_iter().zip(parts).collect();
         order.sort_by_key(|(member, part)| part.bytes >= member.part_bytes);
         for (member, part) in order {
             if part.gives_back {
+                member.gave = Some(member.work);
                 member.engine.give_memory_back();
             }
-            let bytes = if member.engine.role() == Role::Joins { equal } else { part.bytes };
-            let grows = bytes.saturating_sub(member.part_bytes);
-            if member.is_new || bytes < member.part_bytes || grows > bytes / GROWS_BY {
-                (member.part_bytes, member.is_new) = (bytes, false);
-                if let Err(error) = member.engine.set_memory_bytes(self.told.map(|_| bytes), bytes) {
-                    debug!(%error, "a part of the budget is not used");
-                }
-            }
+            member.set(is_told, part.bytes, equal);
         }
     }
 }
 
 impl Member {
-    fn look(&mut self, now: Instant) -> Use {
-        let work = self.engine.work();
-        if work != self.work {
-            (self.work, self.worked) = (work, now);
+    /// `None` if it has no engine in this process.
+    fn look(&mut self, now: Instant) -> Option<Use> {
+        let usage = self.engine.usage()?;
+        if usage.work != self.work {
+            (self.work, self.worked) = (usage.work, now);
         }
         let rests = Some(now.saturating_duration_since(self.worked)).filter(|rests| *rests >= RESTS_AFTER);
-        Use { rests, held_bytes: self.engine.held_bytes(), part_bytes: self.part_bytes, is_new: self.is_new }
+        Some(Use {
+            rests,
+            held_bytes: usage.held_bytes,
+            room_bytes: usage.budget_bytes.max(self.part_bytes),
+            part_bytes: self.part_bytes,
+            is_new: self.is_new,
+            has_given: self.gave == Some(self.work),
+        })
     }
+
+    fn set(&mut self, is_told: bool, part: u64, equal: u64) {
+        if self.is_new || part < self.part_bytes || is_growth(self.part_bytes, part) {
+            (self.part_bytes, self.is_new) = (part, false);
+            if let Err(error) = self.engine.set_part(is_told, part, equal) {
+                debug!(%error, "a part of the budget is not used");
+            }
+        }
+    }
+}
+
+/// Whether a part that would grow does.
+fn is_growth(from: u64, to: u64) -> bool {
+    to.saturating_sub(from) > to / GROWS_BY
 }
 
 /// What an engine does with its part.
@@ -163,15 +189,19 @@ struct Use {
     /// How long it has not worked, if it rests.
     rests: Option<Duration>,
     held_bytes: u64,
+    /// What it may hold: its part, or more that other processes were told.
+    room_bytes: u64,
     part_bytes: u64,
     /// The part was not given by a division of this budget.
     is_new: bool,
+    /// It has given back what it held, and has not worked since: what is left, it cannot give.
+    has_given: bool,
 }
 
 impl Use {
     /// Whether it works, and may need more than it has: less than an eighth is free.
     fn is_short(&self) -> bool {
-        self.rests.is_none() && self.held_bytes >= self.part_bytes - self.part_bytes / 8
+        self.rests.is_none() && self.held_bytes >= self.room_bytes - self.room_bytes / 8
     }
 
     /// What it takes of the budget before it is looked at again: all that it can get, what it holds
@@ -181,7 +211,7 @@ impl Use {
         match self.rests {
             None if self.is_short() => u64::MAX,
             _ if works && self.is_new => u64::MAX,
-            None => 2 * held_bytes,
+            None => held_bytes.saturating_mul(2),
             Some(_) => held_bytes,
         }
     }
@@ -208,13 +238,14 @@ fn equal_part(budget_bytes: u64, engines: usize) -> u64 {
 fn divide(budget_bytes: u64, uses: &[Use]) -> Vec<Part> {
     let works = at_work(uses);
     let is_new = uses.iter().zip(&works).any(|(engine, works)| *works && engine.is_new);
-    let taken: u64 = uses.iter().map(Use::takes_bytes).sum();
+    let taken = uses.iter().fold(0_u64, |taken, engine| taken.saturating_add(engine.takes_bytes()));
     if !is_new && taken <= budget_bytes && !uses.iter().any(Use::is_short) {
         return uses.iter().map(|engine| Part { bytes: engine.part_bytes, gives_back: false }).collect();
     }
     let mut needs: Vec<u64> = uses.iter().zip(&works).map(|(engine, works)| engine.needs_bytes(*works)).collect();
     let equal = equal_part(budget_bytes, uses.len());
-    let mut resting: Vec<usize> = (0..uses.len()).filter(|nth| !works[*nth] && needs[*nth] > 0).collect();
+    let can_give = |nth: &usize| !works[*nth] && needs[*nth] > 0 && !uses[*nth].has_given;
+    let mut resting: Vec<usize> = (0..uses.len()).filter(can_give).collect();
     resting.sort_by_key(|nth| uses[*nth].rests);
     let mut back = Vec::new();
     // Room that no engine uses comes first. Then the one that has rested longest gives back what it
@@ -223,7 +254,8 @@ fn divide(budget_bytes: u64, uses: &[Use]) -> Vec<Part> {
         let given = shares(budget_bytes, &needs);
         let wants = |nth: &usize| needs[*nth] == u64::MAX;
         let has_less = (0..uses.len()).filter(wants).any(|nth| given[nth] < equal);
-        let grows = (0..uses.len()).filter(wants).all(|nth| given[nth] > uses[nth].part_bytes);
+        let grows =
+            (0..uses.len()).filter(wants).all(|nth| uses[nth].is_new || is_growth(uses[nth].part_bytes, given[nth]));
         if !has_less && (grows || !back.is_empty()) {
             break given;
         }
@@ -264,7 +296,8 @@ mod tests {
     const BUDGET: u64 = 256 << 20;
 
     fn works(held_mib: u64, part_mib: u64) -> Use {
-        Use { rests: None, held_bytes: held_mib << 20, part_bytes: part_mib << 20, is_new: false }
+        let (held_bytes, part_bytes) = (held_mib << 20, part_mib << 20);
+        Use { rests: None, held_bytes, room_bytes: part_bytes, part_bytes, is_new: false, has_given: false }
     }
 
     fn rests(seconds: u64, held_mib: u64, part_mib: u64) -> Use {
@@ -305,7 +338,7 @@ mod tests {
         assert_eq!(divided(&uses), (vec![108, 40, 108], vec![]), "it has twice what it holds");
         let uses = [works(200, 230), works(8, 16), works(9, 16)];
         assert_eq!(divided(&uses), (vec![222, 16, 18], vec![]), "more is taken than there is");
-        let mut uses = [Use { held_bytes: 37_000, ..works(0, 16) }; 1000];
+        let mut uses = vec![Use { held_bytes: 37_000, ..works(0, 16) }; 1000];
         uses[7] = works(15, 16);
         assert_eq!(divided(&uses).0[7], 131, "a thousand of them take next to nothing");
     }
@@ -340,7 +373,52 @@ mod tests {
 
     #[test]
     fn what_other_processes_have_asked_for_takes_no_more_than_the_part() {
-        assert_eq!(divided(&[rests(31, 4096, 100), new(works(0, 0))]), (vec![100, 156], vec![]));
+        let asked = |engine: Use| Use { room_bytes: 8 << 30, ..engine };
+        assert_eq!(divided(&[asked(rests(31, 4096, 100)), new(works(0, 0))]), (vec![100, 156], vec![]));
+        assert_eq!(divided(&[asked(works(4096, 128)), works(8, 128)]), (vec![128, 128], vec![]), "it has room");
+    }
+
+    #[test]
+    fn what_cannot_be_given_back_is_asked_for_once() {
+        let residue = Use { has_given: true, ..rests(90, 1, 16) };
+        let uses = [residue, rests(40, 100, 100), works(150, 155)];
+        assert_eq!(divided(&uses), (vec![16, 16, 255], vec![1]), "the next one gives");
+        assert_eq!(divided(&[residue, works(250, 255)]), (vec![16, 255], vec![]));
+    }
+
+    #[test]
+    fn room_that_is_too_little_to_grow_is_none() {
+        let uses = [rests(31, 100, 106), works(148, 150)];
+        assert_eq!(divided(&uses), (vec![16, 256], vec![0]), "6 MiB are free, and are not given");
+    }
+
+    /// Divides again and again, as engines use what they are given, until nothing changes.
+    #[test]
+    fn divisions_come_to_rest() {
+        let fills = [works(0, 16), works(3, 16), rests(40, 90, 90), rests(31, 70, 70), works(2, 16)];
+        let mut uses = fills.to_vec();
+        let mut looks = 0;
+        loop {
+            let parts = divide(BUDGET, &uses);
+            let before: Vec<_> = uses.iter().map(|engine| (engine.part_bytes, engine.held_bytes)).collect();
+            for (nth, (engine, part)) in uses.iter_mut().zip(&parts).enumerate() {
+                if part.gives_back {
+                    (engine.held_bytes, engine.has_given) = (1 << 20, true);
+                }
+                if part.bytes < engine.part_bytes || is_growth(engine.part_bytes, part.bytes) {
+                    (engine.part_bytes, engine.room_bytes) = (part.bytes, part.bytes);
+                }
+                // The first streams.
+                engine.held_bytes = if nth == 0 { engine.part_bytes } else { engine.held_bytes.min(engine.part_bytes) };
+            }
+            looks += 1;
+            if uses.iter().map(|engine| (engine.part_bytes, engine.held_bytes)).eq(before) {
+                break;
+            }
+            assert!(looks < 10, "{uses:?}");
+        }
+        let parts: Vec<_> = uses.iter().map(|engine| engine.part_bytes >> 20).collect();
+        assert!(parts[0] >= 240 && parts[1..] == [16; 4], "{parts:?}");
     }
 
     #[test]
@@ -363,8 +441,7 @@ mod tests {
             let parts = divide(BUDGET, &uses);
             let takes = uses.iter().zip(&parts).map(|(engine, part)| {
                 let held_bytes = if part.gives_back { 0 } else { engine.held_bytes };
-                let after = Use { held_bytes, part_bytes: part.bytes, is_new: false, ..*engine };
-                if part.bytes > MEMORY_BYTES_MIN { part.bytes } else { after.held_bytes.min(part.bytes) }
+                if part.bytes > MEMORY_BYTES_MIN { part.bytes } else { held_bytes.min(part.bytes) }
             });
             let takes: u64 = takes.sum();
             assert!(takes <= BUDGET.max(uses.len() as u64 * MEMORY_BYTES_MIN), "{uses:?}: {parts:?}");

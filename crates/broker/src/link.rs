@@ -300,23 +300,33 @@ impl Linked {
         Ok(self.runtime.get().expect("it is set").handle().clone())
     }
 
-    /// What this process was told to use, and what it uses if it is not told.
-    pub(crate) fn set_memory_bytes(&self, told: Option<u64>, default: u64) -> Result<(), Error> {
-        self.told_bytes.store(told.unwrap_or(0), Ordering::Release);
-        self.default_bytes.store(default, Ordering::Release);
+    /// See [`Shared::set_part`](crate::Shared).
+    pub(crate) fn set_part(&self, is_told: bool, part: u64, equal: u64) -> Result<(), Error> {
+        let told = |bytes| is_told.then_some(bytes);
+        self.told_bytes.store(told(equal).unwrap_or(0), Ordering::Release);
+        self.default_bytes.store(equal, Ordering::Release);
         match self.place() {
             Where::Here(own) => match &own.serving {
-                Some(serving) => serving.set_memory_bytes(told, default),
-                None => own.engine.set_memory_bytes(told.unwrap_or(default)),
+                Some(serving) => serving.set_memory_bytes(told(part), part),
+                None => own.engine.set_memory_bytes(part),
             },
             Where::There => {
                 if let Some(engine) = &*self.own.lock() {
-                    engine.set_memory_bytes(told.unwrap_or(default))?;
+                    engine.set_memory_bytes(part)?;
                 }
                 // It is told with the next hello, if not now.
-                self.issue(vec![Wanted::Call { call: Call::Memory(told), done: Box::new(drop) }], None);
+                self.issue(vec![Wanted::Call { call: Call::Memory(told(equal)), done: Box::new(drop) }], None);
                 Ok(())
             }
+        }
+    }
+
+    /// The engine of this process, if there is one: the one that is read through, or one that was
+    /// made besides.
+    pub(crate) fn engine_here(&self) -> Option<Engine> {
+        match self.place() {
+            Where::Here(own) => Some(own.engine.clone()),
+            Where::There => self.own.lock().clone(),
         }
     }
 

@@ -49,6 +49,16 @@ impl std::fmt::Debug for Shared {
     }
 }
 
+/// What an engine does with memory.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Usage {
+    /// See [`Engine::needed_bytes`].
+    pub(crate) held_bytes: u64,
+    pub(crate) budget_bytes: u64,
+    /// See [`Engine::work`].
+    pub(crate) work: u64,
+}
+
 impl Shared {
     /// The engine of `identity`: of the process that serves it, or of this one, which `make` makes
     /// with a budget in bytes. `make` is called again when this process comes to be the one that
@@ -237,35 +247,31 @@ impl Shared {
         Ok(SharedStats { engine, role: self.role(), clients })
     }
 
-    /// This process is told a budget, or none: then `default` holds, unless another process is
-    /// told one. The largest that a process was told holds for all.
+    /// An engine of this process may use `part` bytes. Another process that is read through is told
+    /// `equal`. Unless `is_told`, both hold only where no process is told a budget: the largest
+    /// that one was told holds for all.
     ///
     /// Errors: as [`Engine::set_memory_bytes`].
-    pub fn set_memory_bytes(&self, told: Option<u64>, default: u64) -> Result<(), Error> {
-        self.0.set_memory_bytes(told, default)
+    pub fn set_part(&self, is_told: bool, part: u64, equal: u64) -> Result<(), Error> {
+        self.0.set_part(is_told, part, equal)
     }
 
-    /// What it holds of its budget in this process, in bytes.
-    pub fn held_bytes(&self) -> u64 {
-        match self.0.place() {
-            Where::Here(own) => own.engine.held_bytes(),
-            Where::There => 0,
-        }
-    }
-
-    /// A number that changes when it is read through: by any process where this one serves, else
-    /// by this one. Also when it comes to be elsewhere.
-    pub fn work(&self) -> u64 {
-        match self.0.place() {
-            Where::Here(own) => own.engine.work(),
-            Where::There => self.0.issued(),
-        }
+    /// What it does with memory of this process; nothing where another process's engine is read
+    /// through, and none was made here besides.
+    pub(crate) fn usage(&self) -> Option<Usage> {
+        let engine = self.0.engine_here()?;
+        let asked = if self.role() == Role::Joins { self.0.issued() } else { 0 };
+        Some(Usage {
+            held_bytes: engine.needed_bytes(),
+            budget_bytes: engine.memory_bytes(),
+            work: engine.work() + asked,
+        })
     }
 
     /// Gives back what is held in this process and no reader keeps; the budget stays.
-    pub fn give_memory_back(&self) {
-        if let Where::Here(own) = self.0.place() {
-            own.engine.give_memory_back();
+    pub(crate) fn give_memory_back(&self) {
+        if let Some(engine) = self.0.engine_here() {
+            engine.give_memory_back();
         }
     }
 

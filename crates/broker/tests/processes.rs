@@ -101,7 +101,7 @@ fn child() {
                 say("over");
             }
             "memory" => {
-                shared.set_memory_bytes(Some(number(1)), 256 << 20).expect("a budget");
+                shared.set_part(true, number(1), number(1)).expect("a budget");
                 let stats = shared.stats().expect("counters");
                 say(&stats.engine.memory_budget_bytes.to_string());
             }
@@ -444,7 +444,7 @@ fn the_budget_is_the_largest_that_a_process_was_told() {
     let mut other = setup.process();
     assert_eq!(other.answer(), "Joins");
     assert_eq!(other.ask(&format!("memory {}", 96 << 20)), (96 << 20).to_string());
-    second.set_memory_bytes(Some(48 << 20), 256 << 20).expect("a budget");
+    second.set_part(true, 48 << 20, 48 << 20).expect("a budget");
     assert_eq!(budget(&second), 96 << 20);
     other.kill();
     while second.stats().expect("counters").clients > 2 {}

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use foreread_backend::lock::Mutex;
 use foreread_backend::{Backend, Key, ListPage, Object, Submitter, return_free_memory};
-use foreread_policy::{Event, Replacement};
+use foreread_policy::{DirShares, Event, Replacement};
 use foreread_tier::{Secret, Tier};
 use futures::FutureExt;
 use tokio::runtime::{Handle, Runtime};
@@ -253,7 +253,9 @@ impl Engine {
         Ok(())
     }
 
-    /// Gives back what is held and no reader keeps. The budget stays as it is.
+    /// Gives back the pages that no reader keeps, and what is known of files that are closed, for an
+    /// engine that is not read: what is read ahead counts as read in vain. The budget stays as it
+    /// is.
     pub fn give_memory_back(&self) {
         let _one = self.setting.lock();
         self.driver.enter(|shard| {
@@ -287,13 +289,15 @@ impl Engine {
         self.driver.enter(|shard| shard.decided()).1.capacity_bytes
     }
 
-    /// What it holds of the budget, in bytes: pages, and what pages may not take.
-    pub fn held_bytes(&self) -> u64 {
+    /// The least budget that has room for what is held now, in bytes: for pages and what they may
+    /// not take, and for what is known of directories within its share.
+    pub fn needed_bytes(&self) -> u64 {
         let memory = self.driver.enter(|shard| shard.decided()).1;
-        memory.charged_bytes + memory.capacity_bytes.saturating_sub(memory.pages_bytes)
+        let bytes = memory.charged_bytes + memory.capacity_bytes.saturating_sub(memory.pages_bytes);
+        bytes.max(DirShares::budget_of(self.directories.counters().1))
     }
 
-    /// A number that changes when it is read through, or asked for a name.
+    /// A number that grows with each read, and each request to the storage for a name.
     pub fn work(&self) -> u64 {
         let stats = self.stats();
         stats.reads + stats.stats + stats.lists + stats.requests
@@ -404,7 +408,6 @@ const THREADS_MAX: usize = 4;
 #[cfg(test)]
 mod tests {
     use foreread_backend::{ConnectOptions, connect};
-    use foreread_policy::DirShares;
 
     use super::*;
 

@@ -111,3 +111,23 @@ fn the_process_that_read_last_is_named() {
     let [stream] = &watched.streams[..] else { panic!("{watched:?}") };
     assert_eq!((stream.pid, stream.process.as_deref()), (Some(std::process::id()), Some(own.trim_end())));
 }
+
+#[test]
+fn what_an_engine_holds_is_given_back_and_read_again() {
+    let rig = rig(&[("a", 8 * MIB)], &Options::default());
+    let file = rig.open("a");
+    let read = || {
+        (0..8).for_each(|nth| assert_eq!(rig.read(&file, nth * MIB, MIB as usize, 1).ok(), Some(MIB as usize)));
+    };
+    let before = rig.engine.work();
+    read();
+    let (held, read_once, budget) = (rig.engine.needed_bytes(), rig.engine.work(), rig.engine.memory_bytes());
+    assert!(held >= 8 * MIB && read_once > before, "{held} bytes, {read_once} and {before} before");
+    rig.engine.give_memory_back();
+    assert_eq!((rig.engine.memory_bytes(), rig.engine.stats().memory_charged_bytes), (budget, 0));
+    assert!(rig.engine.needed_bytes() < MIB, "what stays is small");
+    let fetched = rig.engine.stats().fetched_bytes;
+    read();
+    assert_eq!(rig.engine.stats().fetched_bytes - fetched, 8 * MIB);
+    assert_eq!(rig.engine.memory_bytes(), budget);
+}

@@ -52,6 +52,11 @@ impl DirShares {
     pub const fn of_budget(bytes: u64) -> Self {
         Self { known_bytes: bytes / 8 * KNOWN_EIGHTHS, contents_bytes: bytes / CONTENTS_SHARE }
     }
+
+    /// The least budget in whose shares so much may be known of directories.
+    pub const fn budget_of(known_bytes: u64) -> u64 {
+        known_bytes.div_ceil(KNOWN_EIGHTHS) * 8
+    }
 }
 
 /// What may be known of directories, in eighths of the budget. Lower: less than a million names is
