@@ -273,9 +273,20 @@ impl FileReadahead {
         }
     }
 
+    /// A reader begins at the start of the file: it may be one that has come to the end. The last
+    /// reads of a stream are seldom told, so it would seem to have a reader until that has been
+    /// silent for long; each pass of an epoch would leave it one share of memory less.
+    fn begins_anew(&mut self, file_pages: u64) {
+        let ended = self.streams.iter_mut().filter(|stream| stream.has_planned_all(file_pages));
+        ended.for_each(|stream| stream.through = true);
+    }
+
     /// `read` continues nothing: it starts a run, or a stream that can be recognised at once.
     fn started(&mut self, now: Nanos, read: Read, waits: impl Fn(u64) -> bool) -> (Option<u64>, Shown) {
         let chain = self.chain_before(read, waits);
+        if read.extent.start == 0 {
+            self.begins_anew(read.file_pages);
+        }
         let mut stream = self.new_run(now, read, read.extent);
         stream.chain = chain.map_or(stream.chain, |chain| chain.and(read.extent.pages(), true));
         let id = stream.id;
@@ -480,6 +491,9 @@ impl FileReadahead {
         if self.was_closed_after(stream) {
             return self.closed;
         }
+        if stream.through {
+            return Some(stream.last);
+        }
         Some(stream.stops_at().max(Nanos(stream.last.0 + self.patience(id)?.0)))
     }
 
@@ -491,7 +505,8 @@ impl FileReadahead {
     }
 }
 
-/// What makes a stream active: it was read since `since`, and its reader has not stopped by `now`.
+/// What makes a stream active: it was read since `since`, and its reader has not stopped by `now`,
+/// or come to the end and begun anew.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Active {
     pub(crate) since: Nanos,
@@ -501,7 +516,7 @@ pub(crate) struct Active {
 impl Active {
     fn has(self, stream: &Stream) -> bool {
         let stops_at = stream.stops_at().max(Nanos(stream.last.0 + STOPPED.0));
-        stream.is_recognised() && stream.last >= self.since && self.now < stops_at
+        stream.is_recognised() && !stream.through && stream.last >= self.since && self.now < stops_at
     }
 }
 

@@ -163,6 +163,8 @@ pub(crate) struct Stream {
     waited_at: Option<Nanos>,
     /// Its last read had to wait.
     stalled: bool,
+    /// All of its file is planned, and a reader has begun anew since it was last heard of.
+    pub(crate) through: bool,
     /// Strided: it goes backward from the end of its file.
     from_end: bool,
     /// Strided: whether the pages between records were fetched as well.
@@ -222,6 +224,7 @@ impl Stream {
             late: 0,
             waited_at: None,
             stalled: false,
+            through: false,
             from_end: false,
             gaps: Gaps::Unknown,
             first: 0,
@@ -272,6 +275,11 @@ impl Stream {
             }
             _ => Extent::new(self.position(), (self.position() + ahead).min(file_pages)),
         }
+    }
+
+    /// Whether nothing of the file is left to plan for it.
+    pub(crate) fn has_planned_all(&self, file_pages: u64) -> bool {
+        self.is_recognised() && self.pattern == Pattern::Forward && self.planned_to() >= file_pages
     }
 
     /// `ahead`, limited to the pages that its reader reaches within [`Pace::horizon`].
@@ -402,7 +410,7 @@ impl Stream {
         let silent = now.since(self.last);
         self.pause = silent.max(Nanos(self.pause.0.saturating_sub(silent.0 / PAUSE_KEPT)));
         self.last = now;
-        self.guess = false;
+        (self.guess, self.through) = (false, false);
         (self.prepended, self.overtaken) = (0, false);
         self.last_end = read.end;
         self.longest = self.longest.max(read.pages());
