@@ -8,8 +8,8 @@
 //! ```
 //!
 //! A store that was opened and is not read takes nothing from the others, nor does one whose
-//! credentials have expired and that was opened again with new ones. An engine that needs it has an
-//! equal part at least.
+//! credentials have expired and that was opened again with new ones. An engine that needs it has
+//! an equal part at least.
 //!
 //! *Invariant:* the parts above the least and what is held within the least are within the budget,
 //! but for what an engine takes between two looks; the least of each engine may be more.
@@ -204,8 +204,9 @@ impl Use {
         self.rests.is_none() && self.held_bytes >= self.room_bytes - self.room_bytes / 8
     }
 
-    /// What it takes of the budget before it is looked at again: all that it can get, what it holds
-    /// if it rests, twice that else. What it holds beyond its part, other processes have asked for.
+    /// What it takes of the budget before it is looked at again: all that it can get, what it
+    /// holds if it rests, twice that else. What it holds beyond its part, other processes have
+    /// asked for.
     fn needs_bytes(&self, works: bool) -> u64 {
         let held_bytes = self.held_bytes.next_multiple_of(STEP_BYTES).min(self.part_bytes);
         match self.rests {
