@@ -249,8 +249,8 @@ fn divide(budget_bytes: u64, uses: &[Use]) -> Vec<Part> {
     let mut resting: Vec<usize> = (0..uses.len()).filter(can_give).collect();
     resting.sort_by_key(|nth| uses[*nth].rests);
     let mut back = Vec::new();
-    // Room that no engine uses comes first. Then the one that has rested longest gives back what it
-    // holds where an engine is short, and as many do as are in the way of an equal part.
+    // Room that no engine uses comes first. Then the one that has rested longest gives back what
+    // it holds where an engine is short, and as many do as are in the way of an equal part.
     let given = loop {
         let given = shares(budget_bytes, &needs);
         let wants = |nth: &usize| needs[*nth] == u64::MAX;

@@ -247,9 +247,9 @@ impl Shared {
         Ok(SharedStats { engine, role: self.role(), clients })
     }
 
-    /// An engine of this process may use `part` bytes. Another process that is read through is told
-    /// `equal`. Unless `is_told`, both hold only where no process is told a budget: the largest
-    /// that one was told holds for all.
+    /// An engine of this process may use `part` bytes. Another process that is read through is
+    /// told `equal`. Unless `is_told`, both hold only where no process is told a budget: the
+    /// largest that one was told holds for all.
     ///
     /// Errors: as [`Engine::set_memory_bytes`].
     pub fn set_part(&self, is_told: bool, part: u64, equal: u64) -> Result<(), Error> {

@@ -253,9 +253,9 @@ impl Engine {
         Ok(())
     }
 
-    /// Gives back the pages that no reader keeps, and what is known of files that are closed, for an
-    /// engine that is not read: what is read ahead counts as read in vain. The budget stays as it
-    /// is.
+    /// Gives back the pages that no reader keeps, and what is known of files that are closed, for
+    /// an engine that is not read: what is read ahead counts as read in vain. The budget stays as
+    /// it is.
     pub fn give_memory_back(&self) {
         let _one = self.setting.lock();
         self.driver.enter(|shard| {

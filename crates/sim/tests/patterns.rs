@@ -348,9 +348,9 @@ fn a_reader_that_jumps_is_read_ahead_for_where_it_goes_on() {
     }
 }
 
-/// A reader that comes to the end of its file and begins anew, as in each epoch, is about as fast in
-/// the last pass as in the first: the streams of the passes before need nothing. When they counted
-/// as if they did, a pass took 2.3 times as long.
+/// A reader that comes to the end of its file and begins anew, as in each epoch, is about as fast
+/// in the last pass as in the first: the streams of the passes before need nothing. When they
+/// counted as if they did, a pass took 2.3 times as long.
 #[test]
 fn passes_over_an_open_file_do_not_slow_down() {
     for (memory_mib, passes) in [(16, 2), (16, 8), (64, 8)] {

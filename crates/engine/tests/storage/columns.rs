@@ -157,6 +157,8 @@ fn files_that_are_open_side_by_side_are_read_alike() {
     }
     let sent = rig.testbed.counters().object_bytes_sent - before.object_bytes_sent;
     assert!(sent * 100 <= asked * 105, "{sent} bytes for {asked}");
-    // Of the first, groups 0, 8 and 9, which show its columns, then 3 and 1, which they passed.
-    assert_eq!(waits, [5, 1, 1, 1]);
+    // Of the first, groups 0, 8 and 9, which show its columns, then 3 and 1, which they passed. Of
+    // the others the first, and one that a reader on a busy machine asks for as it is planned.
+    assert_eq!(waits[0], 5);
+    assert!(waits[1..].iter().all(|waits| (1..=2).contains(waits)), "{waits:?}");
 }
