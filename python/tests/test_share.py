@@ -269,8 +269,10 @@ def test_errors_are_the_same_in_each_process(testbed: Testbed, others: Any) -> N
 
 
 def _two_of_many(options: dict[str, Any], url: str) -> tuple[list[int], int]:
-    """Opens 20 stores and reads a file of 64 MiB through two, until both have it in memory. Returns
-    the budgets of all, least first, and what they hold."""
+    """Opens 20 stores and reads a file of 64 MiB through two, until both have it in memory.
+
+    Returns the budgets of all, least first, and what they hold.
+    """
     stores = [{**options, "region": f"eu-west-{nth}", "share": False} for nth in range(20)]
     files = [foreread.open(url, **store) for store in stores]
     for file in files:
