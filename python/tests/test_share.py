@@ -287,10 +287,14 @@ def _two_of_many(options: dict[str, Any], url: str) -> tuple[list[int], int]:
         else:
             raise AssertionError("its store has no room for it")
     counters = foreread.stats()
-    return sorted(store["memory_budget_bytes"] for _, store in counters["stores"]), counters["memory_charged_bytes"]
+    return sorted(store["memory_budget_bytes"] for _, store in counters["stores"]), counters[
+        "memory_charged_bytes"
+    ]
 
 
-def test_stores_that_are_read_little_lend_their_part(testbed: Testbed, big: bytes, others: Any) -> None:
+def test_stores_that_are_read_little_lend_their_part(
+    testbed: Testbed, big: bytes, others: Any
+) -> None:
     budgets, held = others().ask("call", _two_of_many, testbed.url("big"))
     assert len(budgets) == 20 and budgets[:-2] == [16 << 20] * 18
     assert budgets[-2] >= 64 << 20 and held <= 256 << 20
