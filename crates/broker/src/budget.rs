@@ -1,51 +1,27 @@
-//! One budget for the engines of a process that reads several stores, by what each does with it.
+//! One budget for the engines of a process that reads several stores.
 //!
-//! ```text
-//!   an engine at work is short of room, or one is made:
-//!     1. each of the others has what it holds, twice that if it works; those that are short
-//!        have equal parts of the rest
-//!     2. the one that has rested longest gives back what it holds; a look later, the next
-//! ```
-//!
-//! A store that was opened and is not read takes nothing from the others, nor does one whose
-//! credentials have expired and that was opened again with new ones. An engine that needs it has
-//! an equal part at least.
-//!
-//! *Invariant:* the parts above the least and what is held within the least are within the budget,
-//! but for what an engine takes between two looks; the least of each engine may be more.
+//! Policy divides it ([`Division`]). This file looks at the engines four times a second, and does
+//! with them what policy says.
 
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use foreread_backend::lock::Mutex;
 use foreread_engine::{Error, ErrorKind, MEMORY_BYTES_MIN};
+use foreread_policy::{Division, Nanos};
 use tracing::debug;
 
 use crate::shared::Shared;
-
-/// How long an engine does nothing until others may have its part, 30 s. Lower: stores that a
-/// program reads in turn lose what was read. Higher: one that is read no more holds memory so much
-/// longer. Source: steps of training between two looks at another store take seconds.
-const RESTS_AFTER: Duration = Duration::from_secs(30);
 
 /// How often engines are looked at, 250 ms. Lower: a process that does nothing wakes up more
 /// often. Higher: a store that is read again reads with the least so much longer.
 const LOOKS_EVERY: Duration = Duration::from_millis(250);
 
-/// What is held is counted in steps of so many bytes, 64 KiB: names that come and go change no
-/// part. Lower: budgets are set more often. Higher: many engines that hold next to nothing take a
-/// part of the budget (with 1 MiB, 128 of them took 256 MiB).
-const STEP_BYTES: u64 = 64 << 10;
-
-/// A part that grows by less than one in so many stays as it is, 8. Lower: engines are told to
-/// grow too often. Higher: room is not used.
-const GROWS_BY: u64 = 8;
-
 /// The budget of a process, and its engines.
 ///
 /// An engine that another process serves takes no memory of this one: what the other is told is an
 /// equal part.
-pub struct Budget(Mutex<Division>);
+pub struct Budget(Mutex<Engines>);
 
 impl Budget {
     /// For engines that are added later. A budget that the program has not set, `told`, is
@@ -53,7 +29,9 @@ impl Budget {
     ///
     /// Errors: no thread can be started.
     pub fn start(told: Option<u64>, default: u64) -> Result<Arc<Self>, Error> {
-        let budget = Arc::new(Self(Mutex::new(Division { told, default, members: Vec::new() })));
+        let division = Division::new(told.unwrap_or(default), MEMORY_BYTES_MIN);
+        let engines = Engines { is_told: told.is_some(), division, engines: Vec::new(), began: Instant::now() };
+        let budget = Arc::new(Self(Mutex::new(engines)));
         let looked_at = Arc::downgrade(&budget);
         let looks = move || look(&looked_at);
         let started = std::thread::Builder::new().name("foreread-budget".into()).spawn(looks);
@@ -63,25 +41,26 @@ impl Budget {
 
     /// What an engine that is made now may use: what it is told, and what holds if it is not told.
     pub fn part_of_next(&self) -> (Option<u64>, u64) {
-        let division = self.0.lock();
-        let part = equal_part(division.bytes(), division.members.len() + 1);
-        (division.told.map(|_| part), part)
+        let engines = self.0.lock();
+        let part = engines.division.part_of_next();
+        (engines.is_told.then_some(part), part)
     }
 
     /// This engine has a part from now on, for as long as the budget is there.
     pub fn add(&self, engine: Shared) {
-        let mut division = self.0.lock();
-        let (worked, gave) = (Instant::now(), None);
-        division.members.push(Member { engine, work: 0, worked, gave, part_bytes: 0, is_new: true });
-        division.divide(Instant::now());
+        let mut engines = self.0.lock();
+        engines.engines.push(engine);
+        let now = engines.now();
+        engines.division.add(now);
+        engines.divide();
     }
 
     /// The program sets the budget.
     pub fn set(&self, bytes: u64) {
-        let mut division = self.0.lock();
-        division.told = Some(bytes);
-        division.members.iter_mut().for_each(|member| member.is_new = true);
-        division.divide(Instant::now());
+        let mut engines = self.0.lock();
+        engines.is_told = true;
+        engines.division.set_budget(bytes);
+        engines.divide();
     }
 }
 
@@ -90,366 +69,40 @@ fn look(budget: &Weak<Budget>) {
     loop {
         std::thread::sleep(LOOKS_EVERY);
         let Some(budget) = budget.upgrade() else { return };
-        let mut division = budget.0.lock();
+        let mut engines = budget.0.lock();
         // One alone has all of it.
-        if division.members.len() > 1 {
-            division.divide(Instant::now());
+        if engines.engines.len() > 1 {
+            engines.divide();
         }
     }
 }
 
-struct Division {
-    told: Option<u64>,
-    default: u64,
-    members: Vec<Member>,
+struct Engines {
+    /// The program has set the budget.
+    is_told: bool,
+    division: Division,
+    /// In the order of `division`.
+    engines: Vec<Shared>,
+    began: Instant,
 }
 
-struct Member {
-    engine: Shared,
-    /// See `Usage`.
-    work: u64,
-    /// When it was last seen to have worked, or was made.
-    worked: Instant,
-    /// The work that it had done when it gave back what it held.
-    gave: Option<u64>,
-    part_bytes: u64,
-    /// Its part was not given by a division of this budget.
-    is_new: bool,
-}
-
-impl Division {
-    fn bytes(&self) -> u64 {
-        self.told.unwrap_or(self.default)
+impl Engines {
+    fn now(&self) -> Nanos {
+        Nanos(self.began.elapsed().as_nanos() as u64)
     }
 
-    fn divide(&mut self, now: Instant) {
-        let equal = equal_part(self.bytes(), self.members.len());
-        let is_told = self.told.is_some();
-        let (mut here, mut uses) = (Vec::new(), Vec::new());
-        for member in &mut self.members {
-            match member.look(now) {
-                Some(known) => {
-                    here.push(member);
-                    uses.push(known);
-                }
-                // It takes no memory of this process.
-                None => member.set(is_told, equal, equal),
+    fn divide(&mut self) {
+        let uses: Vec<_> = self.engines.iter().map(Shared::usage).collect();
+        let (now, equal) = (self.now(), self.division.equal_part());
+        for change in self.division.divide(now, &uses) {
+            let engine = &self.engines[change.engine];
+            if change.gives_back {
+                engine.give_memory_back();
             }
-        }
-        let parts = divide(self.told.unwrap_or(self.default), &uses);
-        // Those that have less now come first: together they are never above the budget for long.
-        let mut order: Vec<_> = here.into_iter().zip(parts).collect();
-        order.sort_by_key(|(member, part)| part.bytes >= member.part_bytes);
-        for (member, part) in order {
-            if part.gives_back {
-                member.gave = Some(member.work);
-                member.engine.give_memory_back();
-            }
-            member.set(is_told, part.bytes, equal);
-        }
-    }
-}
-
-impl Member {
-    /// `None` if it has no engine in this process.
-    fn look(&mut self, now: Instant) -> Option<Use> {
-        let usage = self.engine.usage()?;
-        if usage.work != self.work {
-            (self.work, self.worked) = (usage.work, now);
-        }
-        let rests = Some(now.saturating_duration_since(self.worked)).filter(|rests| *rests >= RESTS_AFTER);
-        Some(Use {
-            rests,
-            held_bytes: usage.held_bytes,
-            room_bytes: usage.budget_bytes.max(self.part_bytes),
-            part_bytes: self.part_bytes,
-            is_new: self.is_new,
-            has_given: self.gave == Some(self.work),
-        })
-    }
-
-    fn set(&mut self, is_told: bool, part: u64, equal: u64) {
-        if self.is_new || part < self.part_bytes || is_growth(self.part_bytes, part) {
-            (self.part_bytes, self.is_new) = (part, false);
-            if let Err(error) = self.engine.set_part(is_told, part, equal) {
+            if let Some(bytes) = change.bytes
+                && let Err(error) = engine.set_part(self.is_told, bytes, equal)
+            {
                 debug!(%error, "a part of the budget is not used");
-            }
-        }
-    }
-}
-
-/// Whether a part that would grow does.
-fn is_growth(from: u64, to: u64) -> bool {
-    to.saturating_sub(from) > to / GROWS_BY
-}
-
-/// What an engine does with its part.
-#[derive(Debug, Clone, Copy)]
-struct Use {
-    /// How long it has not worked, if it rests.
-    rests: Option<Duration>,
-    held_bytes: u64,
-    /// What it may hold: its part, or more that other processes were told.
-    room_bytes: u64,
-    part_bytes: u64,
-    /// The part was not given by a division of this budget.
-    is_new: bool,
-    /// It has given back what it held, and has not worked since: what is left, it cannot give.
-    has_given: bool,
-}
-
-impl Use {
-    /// Whether it works, and may need more than it has: less than an eighth is free.
-    fn is_short(&self) -> bool {
-        self.rests.is_none() && self.held_bytes >= self.room_bytes - self.room_bytes / 8
-    }
-
-    /// What it takes of the budget before it is looked at again: all that it can get, what it
-    /// holds if it rests, twice that else. What it holds beyond its part, other processes have
-    /// asked for.
-    fn needs_bytes(&self, works: bool) -> u64 {
-        let held_bytes = self.held_bytes.next_multiple_of(STEP_BYTES).min(self.part_bytes);
-        match self.rests {
-            None if self.is_short() => u64::MAX,
-            _ if works && self.is_new => u64::MAX,
-            None => held_bytes.saturating_mul(2),
-            Some(_) => held_bytes,
-        }
-    }
-
-    /// What is taken of the budget already. The least of each engine counts as far as it is used.
-    fn takes_bytes(&self) -> u64 {
-        if self.part_bytes > MEMORY_BYTES_MIN { self.part_bytes } else { self.needs_bytes(false).min(self.part_bytes) }
-    }
-}
-
-/// What an engine is given.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Part {
-    bytes: u64,
-    /// Before that, it gives back what it holds.
-    gives_back: bool,
-}
-
-fn equal_part(budget_bytes: u64, engines: usize) -> u64 {
-    (budget_bytes / engines.max(1) as u64).max(MEMORY_BYTES_MIN)
-}
-
-/// Divides a budget. Parts stay as they are while each engine at work has room.
-fn divide(budget_bytes: u64, uses: &[Use]) -> Vec<Part> {
-    let works = at_work(uses);
-    let is_new = uses.iter().zip(&works).any(|(engine, works)| *works && engine.is_new);
-    let taken = uses.iter().fold(0_u64, |taken, engine| taken.saturating_add(engine.takes_bytes()));
-    if !is_new && taken <= budget_bytes && !uses.iter().any(Use::is_short) {
-        return uses.iter().map(|engine| Part { bytes: engine.part_bytes, gives_back: false }).collect();
-    }
-    let mut needs: Vec<u64> = uses.iter().zip(&works).map(|(engine, works)| engine.needs_bytes(*works)).collect();
-    let equal = equal_part(budget_bytes, uses.len());
-    let can_give = |nth: &usize| !works[*nth] && needs[*nth] > 0 && !uses[*nth].has_given;
-    let mut resting: Vec<usize> = (0..uses.len()).filter(can_give).collect();
-    resting.sort_by_key(|nth| uses[*nth].rests);
-    let mut back = Vec::new();
-    // Room that no engine uses comes first. Then the one that has rested longest gives back what
-    // it holds where an engine is short, and as many do as are in the way of an equal part.
-    let given = loop {
-        let given = shares(budget_bytes, &needs);
-        let wants = |nth: &usize| needs[*nth] == u64::MAX;
-        let has_less = (0..uses.len()).filter(wants).any(|nth| given[nth] < equal);
-        let grows =
-            (0..uses.len()).filter(wants).all(|nth| uses[nth].is_new || is_growth(uses[nth].part_bytes, given[nth]));
-        if !has_less && (grows || !back.is_empty()) {
-            break given;
-        }
-        let Some(longest) = resting.pop() else { break given };
-        needs[longest] = 0;
-        back.push(longest);
-    };
-    let part =
-        |(nth, given): (usize, u64)| Part { bytes: given.max(MEMORY_BYTES_MIN), gives_back: back.contains(&nth) };
-    given.into_iter().enumerate().map(part).collect()
-}
-
-/// The most that each can have so that none has more than it needs, and none that has less than it
-/// needs has less than another.
-fn shares(bytes: u64, needs: &[u64]) -> Vec<u64> {
-    let mut order: Vec<usize> = (0..needs.len()).collect();
-    order.sort_by_key(|nth| needs[*nth]);
-    let (mut left, mut given) = (bytes, vec![0; needs.len()]);
-    for (before, nth) in order.into_iter().enumerate() {
-        let share = left / (needs.len() - before) as u64;
-        given[nth] = needs[nth].min(share);
-        left -= given[nth];
-    }
-    given
-}
-
-/// Which engines count as at work: if none is, the one that was last.
-fn at_work(uses: &[Use]) -> Vec<bool> {
-    let all_rest = uses.iter().all(|engine| engine.rests.is_some());
-    let last = (0..uses.len()).rev().min_by_key(|nth| uses[*nth].rests);
-    (0..uses.len()).map(|nth| uses[nth].rests.is_none() || all_rest && Some(nth) == last).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const BUDGET: u64 = 256 << 20;
-
-    fn works(held_mib: u64, part_mib: u64) -> Use {
-        let (held_bytes, part_bytes) = (held_mib << 20, part_mib << 20);
-        Use { rests: None, held_bytes, room_bytes: part_bytes, part_bytes, is_new: false, has_given: false }
-    }
-
-    fn rests(seconds: u64, held_mib: u64, part_mib: u64) -> Use {
-        Use { rests: Some(Duration::from_secs(seconds)), ..works(held_mib, part_mib) }
-    }
-
-    fn new(engine: Use) -> Use {
-        Use { is_new: true, ..engine }
-    }
-
-    /// Parts in MiB, and which give back what they hold.
-    fn divided(uses: &[Use]) -> (Vec<u64>, Vec<usize>) {
-        let parts = divide(BUDGET, uses);
-        let back = parts.iter().enumerate().filter(|(_, part)| part.gives_back);
-        (parts.iter().map(|part| part.bytes >> 20).collect(), back.map(|(nth, _)| nth).collect())
-    }
-
-    #[test]
-    fn engines_that_need_all_they_can_get_have_equal_parts() {
-        assert_eq!(divided(&[new(works(0, 0))]), (vec![256], vec![]));
-        assert_eq!(divided(&[works(256, 256), new(works(0, 0))]), (vec![128, 128], vec![]));
-        assert_eq!(divided(&[works(16, 16); 100]), (vec![16; 100], vec![]), "each has the least");
-    }
-
-    #[test]
-    fn one_that_has_room_takes_none() {
-        assert_eq!(divided(&[works(100, 128), rests(60, 0, 128)]), (vec![128, 128], vec![]));
-        assert_eq!(divided(&[rests(31, 100, 128), rests(60, 0, 128)]), (vec![128, 128], vec![]), "none works");
-    }
-
-    #[test]
-    fn an_engine_that_uses_little_lends_its_part() {
-        let mut uses = [works(0, 16); 100];
-        uses[7] = works(15, 16);
-        let (parts, back) = divided(&uses);
-        assert_eq!((parts[7], parts[8], back), (256, 16, vec![]));
-        let uses = [works(240, 240), works(20, 80), works(15, 16)];
-        assert_eq!(divided(&uses), (vec![108, 40, 108], vec![]), "it has twice what it holds");
-        let uses = [works(200, 230), works(8, 16), works(9, 16)];
-        assert_eq!(divided(&uses), (vec![222, 16, 18], vec![]), "more is taken than there is");
-        let mut uses = vec![Use { held_bytes: 37_000, ..works(0, 16) }; 1000];
-        uses[7] = works(15, 16);
-        assert_eq!(divided(&uses).0[7], 131, "a thousand of them take next to nothing");
-    }
-
-    #[test]
-    fn what_rests_is_kept_while_there_is_room() {
-        assert_eq!(divided(&[rests(31, 100, 128), works(120, 128)]), (vec![100, 156], vec![]));
-        assert_eq!(divided(&[rests(31, 100, 100), works(150, 156)]), (vec![16, 256], vec![0]), "it is short");
-    }
-
-    #[test]
-    fn the_one_that_has_rested_longest_gives_back_first() {
-        let uses = [rests(40, 60, 60), rests(90, 50, 50), works(140, 146)];
-        assert_eq!(divided(&uses), (vec![60, 16, 196], vec![1]));
-        let uses = [rests(40, 60, 60), rests(90, 0, 16), works(190, 196)];
-        assert_eq!(divided(&uses), (vec![16, 16, 256], vec![0]), "the other has nothing to give");
-    }
-
-    #[test]
-    fn a_new_engine_and_one_that_works_again_have_an_equal_part() {
-        assert_eq!(divided(&[rests(31, 256, 256), new(works(0, 0))]), (vec![128, 128], vec![]));
-        assert_eq!(divided(&[works(240, 240), works(14, 16)]), (vec![128, 128], vec![]));
-        assert_eq!(divided(&[works(240, 240), works(1, 16)]), (vec![254, 16], vec![]), "it needs none yet");
-    }
-
-    #[test]
-    fn the_one_that_worked_last_has_the_budget_where_none_works() {
-        let all = [rests(32, 0, 0), rests(31, 0, 0), rests(33, 0, 0)].map(new);
-        assert_eq!(divided(&all), (vec![16, 256, 16], vec![]));
-        assert_eq!(divided(&[new(rests(60, 0, 0)); 2]), (vec![16, 256], vec![]), "or was made last");
-    }
-
-    #[test]
-    fn what_other_processes_have_asked_for_takes_no_more_than_the_part() {
-        let asked = |engine: Use| Use { room_bytes: 8 << 30, ..engine };
-        assert_eq!(divided(&[asked(rests(31, 4096, 100)), new(works(0, 0))]), (vec![100, 156], vec![]));
-        assert_eq!(divided(&[asked(works(4096, 128)), works(8, 128)]), (vec![128, 128], vec![]), "it has room");
-    }
-
-    #[test]
-    fn what_cannot_be_given_back_is_asked_for_once() {
-        let residue = Use { has_given: true, ..rests(90, 1, 16) };
-        let uses = [residue, rests(40, 100, 100), works(150, 155)];
-        assert_eq!(divided(&uses), (vec![16, 16, 255], vec![1]), "the next one gives");
-        assert_eq!(divided(&[residue, works(250, 255)]), (vec![16, 255], vec![]));
-    }
-
-    #[test]
-    fn room_that_is_too_little_to_grow_is_none() {
-        let uses = [rests(31, 100, 106), works(148, 150)];
-        assert_eq!(divided(&uses), (vec![16, 256], vec![0]), "6 MiB are free, and are not given");
-    }
-
-    /// Divides again and again, as engines use what they are given, until nothing changes.
-    #[test]
-    fn divisions_come_to_rest() {
-        let fills = [works(0, 16), works(3, 16), rests(40, 90, 90), rests(31, 70, 70), works(2, 16)];
-        let mut uses = fills.to_vec();
-        let mut looks = 0;
-        loop {
-            let parts = divide(BUDGET, &uses);
-            let before: Vec<_> = uses.iter().map(|engine| (engine.part_bytes, engine.held_bytes)).collect();
-            for (nth, (engine, part)) in uses.iter_mut().zip(&parts).enumerate() {
-                if part.gives_back {
-                    (engine.held_bytes, engine.has_given) = (1 << 20, true);
-                }
-                if part.bytes < engine.part_bytes || is_growth(engine.part_bytes, part.bytes) {
-                    (engine.part_bytes, engine.room_bytes) = (part.bytes, part.bytes);
-                }
-                // The first streams.
-                engine.held_bytes = if nth == 0 { engine.part_bytes } else { engine.held_bytes.min(engine.part_bytes) };
-            }
-            looks += 1;
-            if uses.iter().map(|engine| (engine.part_bytes, engine.held_bytes)).eq(before) {
-                break;
-            }
-            assert!(looks < 10, "{uses:?}");
-        }
-        let parts: Vec<_> = uses.iter().map(|engine| engine.part_bytes >> 20).collect();
-        assert!(parts[0] >= 240 && parts[1..] == [16; 4], "{parts:?}");
-    }
-
-    #[test]
-    fn parts_at_work_and_what_others_hold_are_within_the_budget() {
-        let mut next = 1_u64;
-        let mut random = move |below: u64| {
-            next = next.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            (next >> 33) % below
-        };
-        for _ in 0..2_000 {
-            let mut left = 256;
-            let mut uses = Vec::new();
-            while left >= 16 && random(8) > 0 {
-                let part = 16 + random(left - 15);
-                left -= part;
-                let held = random(part + 1);
-                uses.push(if random(2) == 0 { rests(30 + random(100), held, part) } else { works(held, part) });
-            }
-            uses.extend((0..random(3)).map(|_| new(works(0, 0))));
-            let parts = divide(BUDGET, &uses);
-            let takes = uses.iter().zip(&parts).map(|(engine, part)| {
-                let held_bytes = if part.gives_back { 0 } else { engine.held_bytes };
-                if part.bytes > MEMORY_BYTES_MIN { part.bytes } else { held_bytes.min(part.bytes) }
-            });
-            let takes: u64 = takes.sum();
-            assert!(takes <= BUDGET.max(uses.len() as u64 * MEMORY_BYTES_MIN), "{uses:?}: {parts:?}");
-            // An engine that is short has an equal part at least.
-            let equal = equal_part(BUDGET, uses.len());
-            for (engine, part) in uses.iter().zip(&parts).filter(|(engine, _)| engine.is_short() || engine.is_new) {
-                assert!(part.bytes >= equal, "{engine:?} has {part:?}: {uses:?}");
             }
         }
     }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use foreread_engine::{Engine, Error, ErrorKind, File, Key, Node, Object, Pages, Stats};
+use foreread_policy::EngineUse;
 use tokio::runtime::Handle;
 
 use crate::connection::{Connection, Helping, Numbered, ReadDone, Turn, Wanted};
@@ -47,16 +48,6 @@ impl std::fmt::Debug for Shared {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Shared").field("role", &self.role()).finish_non_exhaustive()
     }
-}
-
-/// What an engine does with memory.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Usage {
-    /// See [`Engine::needed_bytes`].
-    pub(crate) held_bytes: u64,
-    pub(crate) budget_bytes: u64,
-    /// See [`Engine::work`].
-    pub(crate) work: u64,
 }
 
 impl Shared {
@@ -258,10 +249,10 @@ impl Shared {
 
     /// What it does with memory of this process; nothing where another process's engine is read
     /// through, and none was made here besides.
-    pub(crate) fn usage(&self) -> Option<Usage> {
+    pub(crate) fn usage(&self) -> Option<EngineUse> {
         let engine = self.0.engine_here()?;
         let asked = if self.role() == Role::Joins { self.0.issued() } else { 0 };
-        Some(Usage {
+        Some(EngineUse {
             held_bytes: engine.needed_bytes(),
             budget_bytes: engine.memory_bytes(),
             work: engine.work() + asked,

@@ -38,6 +38,7 @@
 //! - `tier`: what a cache on a local disk keeps; a contract of its own.
 //! - `collections`: maps that the folders above stand on.
 //! - `credit`: what guesses may cost.
+//! - `division`: which part of a budget each engine of a process has; a contract of its own.
 //!
 //! The header of each file names the source of its rule. Each constant states its unit, what a
 //! lower and a higher value do, and its source.
@@ -49,6 +50,7 @@ extern crate alloc;
 mod collections;
 mod credit;
 mod directories;
+mod division;
 mod files;
 mod names;
 mod queue;
@@ -63,6 +65,7 @@ pub use directories::event::{Child, DirAction, DirCounters, DirEvent, DirShares}
 pub use directories::path::lookups::LEVELS_ABOVE;
 pub use directories::path::renewals::is_in_first_half;
 pub use directories::path::{DirOptions, DirReadahead};
+pub use division::{Division, EngineUse, PartChange};
 pub use files::cached::Cached;
 pub use files::kernel_window::{Chunks, Lengths, kernel_window_bytes};
 pub use files::window::state::{Bound, StreamState};
