@@ -30,7 +30,7 @@ impl Budget {
     /// Errors: no thread can be started.
     pub fn start(told: Option<u64>, default: u64) -> Result<Arc<Self>, Error> {
         let division = Division::new(told.unwrap_or(default), MEMORY_BYTES_MIN);
-        let engines = Engines { is_told: told.is_some(), division, engines: Vec::new(), began: Instant::now() };
+        let engines = Engines { is_told: told.is_some(), division, shared: Vec::new(), began: Instant::now() };
         let budget = Arc::new(Self(Mutex::new(engines)));
         let looked_at = Arc::downgrade(&budget);
         let looks = move || look(&looked_at);
@@ -49,7 +49,7 @@ impl Budget {
     /// This engine has a part from now on, for as long as the budget is there.
     pub fn add(&self, engine: Shared) {
         let mut engines = self.0.lock();
-        engines.engines.push(engine);
+        engines.shared.push(engine);
         let now = engines.now();
         engines.division.add(now);
         engines.divide();
@@ -71,7 +71,7 @@ fn look(budget: &Weak<Budget>) {
         let Some(budget) = budget.upgrade() else { return };
         let mut engines = budget.0.lock();
         // One alone has all of it.
-        if engines.engines.len() > 1 {
+        if engines.shared.len() > 1 {
             engines.divide();
         }
     }
@@ -82,7 +82,7 @@ struct Engines {
     is_told: bool,
     division: Division,
     /// In the order of `division`.
-    engines: Vec<Shared>,
+    shared: Vec<Shared>,
     began: Instant,
 }
 
@@ -92,10 +92,10 @@ impl Engines {
     }
 
     fn divide(&mut self) {
-        let uses: Vec<_> = self.engines.iter().map(Shared::usage).collect();
+        let uses: Vec<_> = self.shared.iter().map(Shared::usage).collect();
         let (now, equal) = (self.now(), self.division.equal_part());
         for change in self.division.divide(now, &uses) {
-            let engine = &self.engines[change.engine];
+            let engine = &self.shared[change.engine];
             if change.gives_back {
                 engine.give_memory_back();
             }

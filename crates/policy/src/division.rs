@@ -99,9 +99,9 @@ impl Division {
     pub fn divide(&mut self, now: Nanos, uses: &[Option<EngineUse>]) -> Vec<PartChange> {
         let equal = self.equal_part();
         let (mut here, mut changes) = (Vec::new(), Vec::new());
-        for (engine, (member, used)) in self.members.iter_mut().zip(uses).enumerate() {
-            match used {
-                Some(used) => here.push((engine, member.looked_at(now, *used))),
+        for (engine, (member, does)) in self.members.iter_mut().zip(uses).enumerate() {
+            match does {
+                Some(does) => here.push((engine, member.looked_at(now, *does))),
                 None => changes.push(PartChange { engine, gives_back: false, bytes: member.set(equal) }),
             }
         }

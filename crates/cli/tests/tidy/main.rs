@@ -66,6 +66,7 @@ const FOLDERS: &[(&str, &[&str])] = &[
     ("queue", &["collections"]),
     ("read", &["files", "residency", "queue"]),
     ("directories", &["credit"]),
+    ("division", &[]),
     ("names", &[]),
     ("regions", &[]),
     ("tier", &[]),
