@@ -23,6 +23,12 @@ pub enum Error {
     #[error("{name} walks a tree of its own, which only a testbed holds")]
     TestbedOnly { name: String },
 
+    #[error("{path} belongs to another user, or others may write to it")]
+    NotOurs { path: String },
+
+    #[error("{program} prints `{}`, and with its data in a local folder `{}`", shown(.found), shown(.wanted))]
+    WrongOutput { program: String, found: String, wanted: String },
+
     #[error("/dev/fuse does not exist, so nothing can be mounted")]
     NoFuse,
 
@@ -112,6 +118,13 @@ pub enum Error {
 
     #[error("the testbed cannot be read by the bare client")]
     Bare(#[source] foreread_testbed::Error),
+}
+
+/// The start of what a program has printed.
+fn shown(text: &str) -> String {
+    const MOST: usize = 200;
+    let text = text.trim();
+    if text.chars().count() > MOST { text.chars().take(MOST).chain("...".chars()).collect() } else { text.to_owned() }
 }
 
 impl Error {

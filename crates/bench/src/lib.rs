@@ -9,8 +9,9 @@
 //!
 //! A [`Row`] is one workload, measured through a mount ([`measure()`]). A workload with a tree of
 //! directories has readers of another kind (`readers/tree.rs`). A workload whose reads are
-//! submitted to the library has neither testbed nor mount (`submission/`). Regions of memory have
-//! rows of their own ([`Regions`]).
+//! submitted to the library has neither testbed nor mount (`submission/`). A program is run over a
+//! mount in place of readers ([`measure_program()`]). Regions of memory have rows of their own
+//! ([`Regions`]).
 //!
 //! `verify/` measures nothing: its processes read a directory in mixed patterns and compare each
 //! byte with a second source ([`verify::torture::Torture`]).
@@ -29,6 +30,7 @@
 mod error;
 mod options;
 mod process;
+mod programs;
 mod readers;
 mod regions;
 mod row;
@@ -41,6 +43,8 @@ pub use error::Error;
 pub use options::Options;
 pub use process::child;
 pub use process::interrupt::Interrupt;
+pub use programs::made::{Made, Script};
+pub use programs::measure::{Cast, measure as measure_program};
 pub use regions::rows::Regions;
 pub use row::column::Column;
 pub use row::conditions::Conditions;

@@ -106,12 +106,17 @@ impl Process {
     }
 
     /// Waits for the child's own end and returns its stdout; any status but success is an error.
-    pub(crate) fn answer(mut self, limit: Duration, interrupt: &Interrupt) -> Result<String, Error> {
+    pub(crate) fn answer(self, limit: Duration, interrupt: &Interrupt) -> Result<String, Error> {
+        self.answer_at(limit, interrupt).map(|(answer, _)| answer)
+    }
+
+    /// The same, and when the stdout ended.
+    pub(crate) fn answer_at(mut self, limit: Duration, interrupt: &Interrupt) -> Result<(String, Instant), Error> {
         let mut stdout = self.stdout().expect("it was just started");
         // A thread reads while this one waits: the output may be larger than a pipe.
         let reads = thread::spawn(move || {
             let mut answer = String::new();
-            stdout.read_to_string(&mut answer).map(|_| answer)
+            stdout.read_to_string(&mut answer).map(|_| (answer, Instant::now()))
         });
         self.finish(limit, interrupt)?;
         let answer = reads.join().expect("the thread only reads");

@@ -1,4 +1,4 @@
-//! One row: a workload, and what was measured of it.
+//! One row: a workload or a program, and what was measured of it.
 //!
 //! - `site`: the storage and the files of a row, and one cold run there. `measure`: all runs.
 //! - `figures`: the figures of one run. `column`: a subject's runs, and their medians.
@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use foreread_workload::{Metric, Workload};
+use foreread_workload::{Load, Metric};
 use serde::Serialize;
 
 use crate::error::Error;
@@ -19,12 +19,12 @@ pub(crate) mod measure;
 pub mod report;
 mod site;
 
-/// A workload's measurements.
+/// The measurements of a workload or of a program.
 #[derive(Debug, Serialize)]
 pub struct Row {
-    pub(crate) workload: Workload,
+    pub(crate) workload: Load,
     /// foreread, foreread with readahead off, baselines, then other clients; of a workload that
-    /// submits: foreread, then what it is compared with.
+    /// submits: foreread, then what it is compared with; of a program, its other forms last.
     pub columns: Vec<Column>,
     /// The simulator's figures of foreread, on this device and these processors.
     pub(crate) predicted: BTreeMap<Metric, f64>,
@@ -34,8 +34,8 @@ pub struct Row {
 
 impl Row {
     /// A row without runs.
-    pub(crate) fn new(workload: &Workload, columns: Vec<Column>) -> Self {
-        Self { workload: workload.clone(), columns, predicted: BTreeMap::new(), void: Vec::new() }
+    pub(crate) fn new(workload: Load, columns: Vec<Column>) -> Self {
+        Self { workload, columns, predicted: BTreeMap::new(), void: Vec::new() }
     }
 
     /// Keeps the error that ended the runs: one of the machine makes the row void, any other is a
@@ -55,6 +55,11 @@ impl Row {
     /// The prediction of `metric` over its measured value.
     pub(crate) fn predicted_over_measured(&self, metric: Metric) -> Option<f64> {
         Some(self.predicted.get(&metric)? / self.columns[0].value(metric)?)
+    }
+
+    /// Whether its columns are not those of every row.
+    fn has_own_columns(&self) -> bool {
+        self.workload.reads().is_none_or(|workload| workload.device.is_submitted_to())
     }
 
     /// Whether no run was good enough to be judged.

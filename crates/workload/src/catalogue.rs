@@ -1,5 +1,6 @@
 //! The built-in workloads: `foreread bench` needs no checkout.
 
+use crate::load::Load;
 use crate::workload::Workload;
 
 /// Name and text of each, in the order of a report.
@@ -77,16 +78,68 @@ pub const TEXTS: &[(&str, &str)] = &[
     ("cache-slow-disk", include_str!("../../../workloads/cache-slow-disk.toml")),
 ];
 
-/// The text of the workload of that name.
+/// Name and text of each program, in the order of a report.
+pub const PROGRAMS: &[(&str, &str)] = &[
+    ("import-pandas", include_str!("../../../workloads/programs/import-pandas.toml")),
+    ("import-pandas-stale", include_str!("../../../workloads/programs/import-pandas-stale.toml")),
+    ("git-status", include_str!("../../../workloads/programs/git-status.toml")),
+    ("git-grep", include_str!("../../../workloads/programs/git-grep.toml")),
+    ("git-log", include_str!("../../../workloads/programs/git-log.toml")),
+    ("duckdb-columns", include_str!("../../../workloads/programs/duckdb-columns.toml")),
+    ("duckdb-wide", include_str!("../../../workloads/programs/duckdb-wide.toml")),
+    ("duckdb-key", include_str!("../../../workloads/programs/duckdb-key.toml")),
+    ("duckdb-limit", include_str!("../../../workloads/programs/duckdb-limit.toml")),
+    ("pyarrow-columns", include_str!("../../../workloads/programs/pyarrow-columns.toml")),
+    ("pyarrow-wide", include_str!("../../../workloads/programs/pyarrow-wide.toml")),
+    ("pyarrow-key", include_str!("../../../workloads/programs/pyarrow-key.toml")),
+    ("pyarrow-limit", include_str!("../../../workloads/programs/pyarrow-limit.toml")),
+    ("polars-columns", include_str!("../../../workloads/programs/polars-columns.toml")),
+    ("small-files", include_str!("../../../workloads/programs/small-files.toml")),
+    ("cat-2gib", include_str!("../../../workloads/programs/cat-2gib.toml")),
+    ("sqlite-index", include_str!("../../../workloads/programs/sqlite-index.toml")),
+    ("thumbnails", include_str!("../../../workloads/programs/thumbnails.toml")),
+    ("tar-layers", include_str!("../../../workloads/programs/tar-layers.toml")),
+    ("node-module", include_str!("../../../workloads/programs/node-module.toml")),
+];
+
+/// Name and text of each script that makes what programs read.
+pub const DATA: &[(&str, &str)] = &[
+    ("site-packages", include_str!("../../../workloads/programs/data/site-packages")),
+    ("site-packages-stale", include_str!("../../../workloads/programs/data/site-packages-stale")),
+    ("repository", include_str!("../../../workloads/programs/data/repository")),
+    ("parquet", include_str!("../../../workloads/programs/data/parquet")),
+    ("small-files", include_str!("../../../workloads/programs/data/small-files")),
+    ("large-file", include_str!("../../../workloads/programs/data/large-file")),
+    ("sqlite", include_str!("../../../workloads/programs/data/sqlite")),
+    ("pictures", include_str!("../../../workloads/programs/data/pictures")),
+    ("layers", include_str!("../../../workloads/programs/data/layers")),
+    ("node-modules", include_str!("../../../workloads/programs/data/node-modules")),
+];
+
+/// Name and text of each script that installs what programs need.
+pub const TOOLS: &[(&str, &str)] = &[
+    ("pillow", include_str!("../../../workloads/programs/tools/pillow")),
+    ("tables", include_str!("../../../workloads/programs/tools/tables")),
+];
+
+/// The text of the workload or program of that name.
 pub fn text(name: &str) -> Option<&'static str> {
-    TEXTS.iter().find(|(known, _)| *known == name).map(|&(_, text)| text)
+    find_in(TEXTS, name).or_else(|| find_in(PROGRAMS, name))
 }
 
-/// The workload of that name.
+/// The text of that name in one of the lists above.
+pub fn find_in(list: &[(&str, &'static str)], name: &str) -> Option<&'static str> {
+    list.iter().find(|(known, _)| *known == name).map(|&(_, text)| text)
+}
+
+/// The workload of that name; `None` for a program.
 ///
 /// # Panics
 /// Never in a build that passed its tests: they parse every text.
 pub fn find(name: &str) -> Option<Workload> {
-    let parsed = Workload::parse(&format!("workloads/{name}.toml"), text(name)?);
-    Some(parsed.unwrap_or_else(|error| panic!("{error}")))
+    let parsed = Load::parse(&format!("workloads/{name}.toml"), text(name)?);
+    match parsed.unwrap_or_else(|error| panic!("{error}")) {
+        Load::Reads(workload) => Some(workload),
+        Load::Program(_) => None,
+    }
 }

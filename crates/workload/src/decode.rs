@@ -5,6 +5,7 @@
 mod expect;
 mod limits;
 mod pattern;
+mod program;
 mod quantity;
 mod section;
 mod tier;
@@ -14,6 +15,7 @@ use std::num::NonZeroU32;
 use toml::de::DeTable;
 
 use crate::error::{Error, Problem};
+use crate::load::Load;
 use crate::workload::device::{Device, Slow, Store};
 use crate::workload::files::Files;
 use crate::workload::pattern::{Descriptor, Pattern};
@@ -28,7 +30,19 @@ use section::{Placed, Section, Source};
 impl Workload {
     /// Reads a workload. `file` is used in messages only.
     pub fn parse(file: &str, text: &str) -> Result<Self, Error> {
-        workload(file, text)
+        workload(top(file, text)?)
+    }
+}
+
+impl Load {
+    /// Reads a workload, or a program if the text has `[program]`. `file` is used in messages
+    /// only.
+    pub fn parse(file: &str, text: &str) -> Result<Self, Error> {
+        let mut top = top(file, text)?;
+        match top.optional_section("program")? {
+            Some(section) => program::program(top, section).map(Self::Program),
+            None => workload(top).map(Self::Reads),
+        }
     }
 }
 
@@ -37,14 +51,18 @@ const DEPTH_MAX: u64 = 200;
 /// Fewest bytes of an extent: a page.
 const EXTENT_BYTES_MIN: u64 = 4096;
 
-/// Reads and checks a whole workload.
-fn workload(file: &str, text: &str) -> Result<Workload, Error> {
+/// The table of a whole file.
+fn top<'a>(file: &'a str, text: &'a str) -> Result<Section<'a>, Error> {
     let source = Source { file, text };
     let root = DeTable::parse(text).map_err(|error| {
         let at = error.span().unwrap_or(0..0);
         source.error("", &at, Problem::Syntax(error))
     })?;
-    let mut top = Section::new(source, "", root.span(), root.into_inner());
+    Ok(Section::new(source, "", root.span(), root.into_inner()))
+}
+
+/// Reads and checks a whole workload.
+fn workload(mut top: Section<'_>) -> Result<Workload, Error> {
     let name = top.text("name", "a name such as \"random-4k-16\"")?;
     let description = top.text("description", "a sentence")?;
     let seed = top.integer("seed", "a whole number")?.value;
@@ -270,7 +288,8 @@ mod tests {
 
     #[test]
     fn fuzz_workload_files() {
-        let seeds: Vec<&[u8]> = crate::catalogue::TEXTS.iter().map(|(_, text)| text.as_bytes()).collect();
+        let texts = crate::catalogue::TEXTS.iter().chain(crate::catalogue::PROGRAMS);
+        let seeds: Vec<&[u8]> = texts.map(|(_, text)| text.as_bytes()).collect();
         let words = [
             "\n[pattern]\n",
             "\n[device]\n",
@@ -287,13 +306,15 @@ mod tests {
             "0B..",
             "\n[beside]\n",
             "\n[expect]\n",
+            "\n[program]\n",
+            "again = true\n",
             "e9",
             "[[",
             "= nan\n",
         ];
         foreread_fuzz::fuzz("workload files", &seeds, &words, |text| {
             let Ok(text) = std::str::from_utf8(text) else { return };
-            let Ok(workload) = Workload::parse("fuzz.toml", text) else { return };
+            let Ok(Load::Reads(workload)) = Load::parse("fuzz.toml", text) else { return };
             for thread in [0, workload.threads - 1] {
                 for op in workload.operations(thread).take(64) {
                     let end = op.offset.checked_add(u64::from(op.len));

@@ -83,8 +83,8 @@ pub enum Metric {
     PagesIn,
     /// Pages that were written from memory.
     PagesOut,
-    /// What a walk through the whole tree took, or the last epoch. Of trees only, as are those
-    /// that follow.
+    /// What a walk through the whole tree took, the last epoch, or the first run of a program. The
+    /// next ones are of trees only, up to [`Metric::ReadsPerFile`].
     Seconds,
     /// The same, over the time to the first byte: how many answers one after the other that would
     /// be.
@@ -99,6 +99,27 @@ pub enum Metric {
     StatsPerEntry,
     /// Requests for data, for each file that was read.
     ReadsPerFile,
+    /// The first run of a program, over the same program without a mount, in the same run. Of programs
+    /// only, as are those that follow.
+    SecondsOfOwn,
+    /// The program's second run through the same mount, with the kernel's caches dropped between.
+    Again,
+    /// Bytes of objects that the first run fetched.
+    Fetched,
+    /// The same, over what the program fetched without a mount.
+    FetchedOfOwn,
+    /// Requests for data of the first run.
+    Gets,
+    /// Requests for attributes of the first run.
+    Heads,
+    /// Pages of listings of the first run.
+    Lists,
+    /// Requests for data of the second run.
+    AgainGets,
+    /// Requests for attributes and pages of listings of the second run.
+    AgainNames,
+    /// Processor time of the mount's process, from its start to the end of the first run.
+    Cpu,
 }
 
 impl Metric {
@@ -144,6 +165,16 @@ impl Metric {
         Metric::ListsPerDirectory,
         Metric::StatsPerEntry,
         Metric::ReadsPerFile,
+        Metric::SecondsOfOwn,
+        Metric::Again,
+        Metric::Fetched,
+        Metric::FetchedOfOwn,
+        Metric::Gets,
+        Metric::Heads,
+        Metric::Lists,
+        Metric::AgainGets,
+        Metric::AgainNames,
+        Metric::Cpu,
     ];
 
     /// The key in `[expect]`, and the name in reports.
@@ -189,6 +220,16 @@ impl Metric {
             Metric::ListsPerDirectory => "lists_per_directory",
             Metric::StatsPerEntry => "stats_per_entry",
             Metric::ReadsPerFile => "reads_per_file",
+            Metric::SecondsOfOwn => "seconds_of_own",
+            Metric::Again => "again",
+            Metric::Fetched => "fetched",
+            Metric::FetchedOfOwn => "fetched_of_own",
+            Metric::Gets => "gets",
+            Metric::Heads => "heads",
+            Metric::Lists => "lists",
+            Metric::AgainGets => "again_gets",
+            Metric::AgainNames => "again_names",
+            Metric::Cpu => "cpu",
         }
     }
 
@@ -207,7 +248,11 @@ impl Metric {
             | Metric::GrepTime
             | Metric::CopyTime
             | Metric::TouchTime
-            | Metric::Seconds => "s",
+            | Metric::Seconds
+            | Metric::Again
+            | Metric::Cpu => "s",
+            Metric::Fetched => "MB",
+            Metric::Gets | Metric::Heads | Metric::Lists | Metric::AgainGets | Metric::AgainNames => "requests",
             Metric::FindWaits | Metric::TouchWaits => "waits",
             Metric::PagesIn | Metric::PagesOut => "pages",
             Metric::Rounds => "rounds",
@@ -223,6 +268,8 @@ impl Metric {
             | Metric::ListsPerDirectory
             | Metric::StatsPerEntry
             | Metric::ReadsPerFile
+            | Metric::SecondsOfOwn
+            | Metric::FetchedOfOwn
             | Metric::TierHits
             | Metric::TierWritten
             | Metric::Waste => "",
@@ -240,6 +287,23 @@ impl Metric {
                 | Metric::ListsPerDirectory
                 | Metric::StatsPerEntry
                 | Metric::ReadsPerFile
+        )
+    }
+
+    /// Whether only programs have it.
+    pub fn is_of_programs(self) -> bool {
+        matches!(
+            self,
+            Metric::SecondsOfOwn
+                | Metric::Again
+                | Metric::Fetched
+                | Metric::FetchedOfOwn
+                | Metric::Gets
+                | Metric::Heads
+                | Metric::Lists
+                | Metric::AgainGets
+                | Metric::AgainNames
+                | Metric::Cpu
         )
     }
 
@@ -266,7 +330,7 @@ impl Metric {
     /// A value with its unit, as reports show it.
     pub fn show(self, value: f64) -> String {
         let digits = match value.abs() {
-            _ if matches!(self.unit(), "reads" | "waits" | "pages") => 0,
+            _ if matches!(self.unit(), "reads" | "requests" | "waits" | "pages") => 0,
             // A ratio is wanted with two digits: a third tells which side of the bound it lies on.
             small if self.unit().is_empty() && small < 10.0 => 3,
             large if large >= 1000.0 => 0,

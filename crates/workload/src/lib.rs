@@ -5,11 +5,12 @@
 //!  workloads/NAME.toml ──parse──> Workload ──operations(thread)──> Op, Op ...   the reads
 //!                                    ├── device, mount                          storage, memory
 //!                                    └── expect: [Figure]                       expected figures
+//!  workloads/programs/NAME.toml ────> Program                                     what is run
 //! ```
 //!
 //! | folder | what is in it |
 //! |---|---|
-//! | `workload` | the types that a file describes |
+//! | `workload` | the types that a file of reads describes; `program` has that of a program |
 //! | `decode` | from the text of a file to these types |
 //! | `operations` | from a workload to the reads of each thread |
 //! | `trace` | recordings of other programs' reads |
@@ -32,15 +33,19 @@ pub mod catalogue;
 mod decode;
 mod error;
 mod figure;
+mod load;
 mod operations;
+mod program;
 pub mod trace;
 mod workload;
 
 pub use error::{Error, Problem};
 pub use figure::{Figure, Metric, Operator};
+pub use load::Load;
 pub use operations::batches::Batches;
 pub use operations::reader::Reader;
 pub use operations::{Op, Operations};
+pub use program::{Program, Timed};
 pub use workload::device::{Device, Slow, Store};
 pub use workload::files::Files;
 pub use workload::pattern::disk_tree::{DiskTree, Shape};

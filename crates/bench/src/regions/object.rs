@@ -7,7 +7,7 @@ use crate::regions::plan::{Memory, Plan};
 use crate::regions::start::{median, touch};
 use crate::setup::Setup;
 use crate::subject::client::{Place, Storage, Subject};
-use crate::subject::server::Server;
+use crate::subject::server::{Content, Server};
 
 /// The workload whose object and device are used: 2 GiB, 30 ms.
 const WORKLOAD: &str = "sequential-1m";
@@ -25,7 +25,7 @@ pub(crate) fn measure(setup: &Setup<'_>, quick: bool) -> Result<(f64, f64), Erro
     let plan = |memory| Plan { memory, bytes, cycles: 1, random: false, threads: 1, write_each: 1, seed: 1 };
     let (mut mounted, mut viewed) = (Vec::new(), Vec::new());
     for _ in 0..setup.repeat {
-        let server = Server::start(workload, store, &setup.interrupt)?;
+        let server = Server::start(Content::Files(workload), store, &setup.interrupt)?;
         let endpoint = server.endpoint().to_owned();
         let storage = Storage::testbed(&endpoint);
         let dir = setup.dir("making a temporary directory")?;

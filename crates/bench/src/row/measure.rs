@@ -8,7 +8,7 @@
 //! A void run is repeated. After the runs, the simulator predicts the same row.
 
 use foreread_sim::{PolicyName, Scenario};
-use foreread_workload::{Metric, Pattern, Workload};
+use foreread_workload::{Load, Metric, Pattern, Workload};
 
 use crate::error::Error;
 use crate::options::Options;
@@ -16,7 +16,7 @@ use crate::row::Row;
 use crate::row::column::{Column, Run};
 use crate::row::site::Site;
 use crate::subject::client::Subject;
-use crate::subject::server::Server;
+use crate::subject::server::{Content, Server};
 use crate::subject::yardstick::Yardstick;
 use crate::submission::contenders;
 
@@ -31,20 +31,25 @@ pub fn measure(options: &Options<'_>, workload: &Workload, text: &str) -> Result
     }
     let subjects = Subject::all(options.baselines, options.against);
     let columns = subjects.iter().map(|subject| Column::new(subject.name())).collect();
-    let mut row = Row::new(workload, columns);
-    let measured = fill(&mut row, options, text, &subjects);
+    let mut row = Row::new(Load::Reads(workload.clone()), columns);
+    let measured = fill(&mut row, options, workload, text, &subjects);
     row.settle(measured)?;
     Ok(row)
 }
 
-fn fill(row: &mut Row, options: &Options<'_>, text: &str, subjects: &[Subject]) -> Result<(), Error> {
-    let workload = row.workload.clone();
+fn fill(
+    row: &mut Row,
+    options: &Options<'_>,
+    workload: &Workload,
+    text: &str,
+    subjects: &[Subject],
+) -> Result<(), Error> {
     let store = workload.device.store().ok_or_else(|| Error::SimulatedOnly { name: workload.name.clone() })?;
     let server = match options.user {
         Some(_) => None,
-        None => Some(Server::start(&workload, store, &options.setup.interrupt)?),
+        None => Some(Server::start(Content::Files(workload), store, &options.setup.interrupt)?),
     };
-    let site = Site::new(options, &workload, text, server.as_ref())?;
+    let site = Site::new(options, workload, text, server.as_ref())?;
     let repeat = options.setup.repeat;
     let mut yardstick = Yardstick::default();
     let mut attempts = 0;
@@ -69,12 +74,12 @@ fn fill(row: &mut Row, options: &Options<'_>, text: &str, subjects: &[Subject]) 
         return Ok(());
     }
     let beside = subjects.iter().zip(&mut row.columns).skip(1);
-    for (subject, column) in beside.filter(|(subject, _)| subject.is_wanted(&workload)) {
+    for (subject, column) in beside.filter(|(subject, _)| subject.is_wanted(workload)) {
         site.status(&subject.name());
         column.take(site.run(subject, yardstick))?;
     }
     if options.yardsticks
-        && let Err(error) = predict(row)
+        && let Err(error) = predict(row, workload)
     {
         row.columns[0].failure = Some(format!("it cannot be predicted: {error}"));
     }
@@ -83,8 +88,8 @@ fn fill(row: &mut Row, options: &Options<'_>, text: &str, subjects: &[Subject]) 
 
 /// Simulates foreread where it was measured. The store carries no more than the processors can
 /// take in. The processor time of a byte is what it was in these runs, in all processes.
-fn predict(row: &mut Row) -> Result<(), foreread_sim::Error> {
-    if matches!(row.workload.pattern, Pattern::MmapRandom { .. }) || !row.workload.is_simulated() {
+fn predict(row: &mut Row, workload: &Workload) -> Result<(), foreread_sim::Error> {
+    if matches!(workload.pattern, Pattern::MmapRandom { .. }) || !workload.is_simulated() {
         // A page fault brings the pages around it, which no model here does; none knows
         // directories.
         return Ok(());
@@ -94,8 +99,8 @@ fn predict(row: &mut Row) -> Result<(), foreread_sim::Error> {
     let Some(cpu_s_per_byte) = cpu_s_per_byte else { return Ok(()) };
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
     let carries = processors as f64 / cpu_s_per_byte;
-    let store = row.workload.device.store().and_then(|store| store.total_bytes_per_s).unwrap_or(u64::MAX);
-    let workload = row.workload.clone().with_total_rate(store.min(carries as u64));
+    let store = workload.device.store().and_then(|store| store.total_bytes_per_s).unwrap_or(u64::MAX);
+    let workload = workload.clone().with_total_rate(store.min(carries as u64));
     let tally = Scenario::of(&workload, None)?.through_mount(&workload).run(PolicyName::Foreread)?;
     // A simulation has no open(), which the first bytes of a file include.
     let known = Metric::ALL.iter().filter(|metric| !metric.key().starts_with("first_"));

@@ -11,7 +11,7 @@
 
 use std::fmt::Write as _;
 
-use foreread_workload::{Baseline, Figure, Metric, Pattern, Visit};
+use foreread_workload::{Baseline, Figure, Load, Metric, Pattern, Program, Visit, Workload};
 use serde::Serialize;
 use serde_json::json;
 
@@ -50,8 +50,22 @@ struct Line {
 
 /// The figures shown of a row: those that are wanted, then those that explain them.
 fn lines(row: &Row) -> Vec<Line> {
-    let workload = &row.workload;
-    let expect = &workload.expect;
+    let expect = row.workload.expect();
+    let extra = match &row.workload {
+        Load::Reads(workload) => of_reads(workload),
+        Load::Program(program) => of_program(program),
+        _ => Vec::new(),
+    };
+    let extra = extra.into_iter().filter(|metric| !expect.iter().any(|figure| figure.metric == *metric));
+    expect
+        .iter()
+        .map(|figure| Line { metric: figure.metric, wanted: Some(*figure) })
+        .chain(extra.map(|metric| Line { metric, wanted: None }))
+        .collect()
+}
+
+/// The figures that explain those of a workload.
+fn of_reads(workload: &Workload) -> Vec<Metric> {
     let pace = match workload.pattern {
         Pattern::Random { .. } | Pattern::MmapRandom { .. } | Pattern::Strided { .. } => Metric::Operations,
         _ => Metric::Throughput,
@@ -76,12 +90,15 @@ fn lines(row: &Row) -> Vec<Line> {
         ],
         _ => vec![pace, Metric::Amp, Metric::RequestsPerGib, Metric::Rss],
     };
-    let extra = beside.chain(extra).filter(|metric| !expect.iter().any(|figure| figure.metric == *metric));
-    expect
-        .iter()
-        .map(|figure| Line { metric: figure.metric, wanted: Some(*figure) })
-        .chain(extra.map(|metric| Line { metric, wanted: None }))
-        .collect()
+    beside.chain(extra).collect()
+}
+
+/// The figures that explain those of a program.
+fn of_program(program: &Program) -> Vec<Metric> {
+    let own = program.own.iter().flat_map(|_| [Metric::SecondsOfOwn, Metric::FetchedOfOwn]);
+    let again = program.again.then_some([Metric::Again, Metric::AgainGets, Metric::AgainNames]);
+    let first = [Metric::Seconds, Metric::Gets, Metric::Heads, Metric::Lists, Metric::Fetched];
+    first.into_iter().chain(own).chain(again.into_iter().flatten()).chain([Metric::Cpu, Metric::Rss]).collect()
 }
 
 /// How `figure` came out in `row`.
@@ -110,7 +127,7 @@ pub fn header(columns: &[String]) -> String {
 /// The simulator's prediction, and whether it is near enough if the workload asks for that.
 fn predicted(row: &Row, metric: Metric) -> String {
     let Some(value) = row.predicted.get(&metric) else { return "-".to_owned() };
-    let wanted = row.workload.simulate.predict.iter().filter(|figure| figure.metric == metric);
+    let wanted = row.workload.predict().iter().filter(|figure| figure.metric == metric);
     let over = row.predicted_over_measured(metric);
     let near = wanted.map(|figure| over.is_some_and(|over| figure.met(over))).reduce(|all, one| all && one);
     let judged = near.map_or("", |near| if near { " ok" } else { " MISS" });
@@ -120,11 +137,11 @@ fn predicted(row: &Row, metric: Metric) -> String {
 /// A row's lines, with its failures below them.
 pub fn table(row: &Row) -> String {
     let mut text = String::new();
-    if row.workload.device.is_submitted_to() {
+    if row.has_own_columns() {
         let columns: Vec<String> = row.columns.iter().map(|column| column.name.clone()).collect();
         let _ = writeln!(text, "{}", header(&columns));
     }
-    let mut name = row.workload.name.as_str();
+    let mut name = row.workload.name();
     for Line { metric, wanted } in lines(row) {
         let label = metric.key().replace('_', " ");
         let shown = wanted.map(|figure| figure.to_string()).unwrap_or_default();
@@ -139,7 +156,7 @@ pub fn table(row: &Row) -> String {
             };
             let _ = write!(line, " {:VALUE_WIDTH$}", format!("{value}{judged}"));
         }
-        let predicted = if row.workload.device.is_submitted_to() { String::new() } else { predicted(row, metric) };
+        let predicted = if row.has_own_columns() { String::new() } else { predicted(row, metric) };
         let _ = writeln!(text, "{}", format!("{line} {predicted}").trim_end());
         name = "";
     }
@@ -162,7 +179,7 @@ pub fn table(row: &Row) -> String {
 pub fn misses(rows: &[Row]) -> Vec<String> {
     let mut misses = Vec::new();
     for row in rows {
-        let name = &row.workload.name;
+        let name = row.workload.name();
         if row.is_void() {
             let reason = row.void.last().map_or("no run", String::as_str);
             misses.push(format!("{name}: void: {reason}"));
@@ -173,14 +190,14 @@ pub fn misses(rows: &[Row]) -> Vec<String> {
             misses.push(format!("{name}: {failure}"));
             continue;
         }
-        for &figure in &row.workload.expect {
+        for &figure in row.workload.expect() {
             if verdict(row, figure) == Verdict::Missed {
                 let metric = figure.metric;
                 let value = subject.value(metric).map_or_else(|| "not measured".to_owned(), |value| metric.show(value));
                 misses.push(format!("{name}: {} is {value}, wanted {figure}", metric.key().replace('_', " ")));
             }
         }
-        for figure in row.workload.simulate.predict.iter().filter(|_| !row.predicted.is_empty()) {
+        for figure in row.workload.predict().iter().filter(|_| !row.predicted.is_empty()) {
             let over = row.predicted_over_measured(figure.metric);
             if !over.is_some_and(|over| figure.met(over)) {
                 let over =
@@ -236,7 +253,7 @@ mod tests {
         };
         let column = |name: &str, runs| Column { name: name.to_owned(), runs, failure: None };
         Row {
-            workload: catalogue::find(name).expect("it is in the catalogue"),
+            workload: Load::Reads(catalogue::find(name).expect("it is in the catalogue")),
             columns: vec![column("foreread", vec![run]), column("readahead off", Vec::new())],
             predicted: BTreeMap::new(),
             void: Vec::new(),

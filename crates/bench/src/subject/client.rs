@@ -11,6 +11,7 @@
 //! memory is that of its whole process tree.
 
 use std::ffi::{OsStr, OsString};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::thread;
@@ -31,6 +32,9 @@ const MOUNT_MAX: Duration = Duration::from_secs(15);
 /// The longest time from the unmount to the end of the process; more is a hang.
 const END_MAX: Duration = Duration::from_secs(10);
 
+/// The user and the group that own nothing.
+pub(crate) const NOBODY: u32 = 65534;
+
 /// A client that is measured.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Subject {
@@ -40,6 +44,8 @@ pub(crate) enum Subject {
     ReadaheadOff,
     /// This program, with something else switched off.
     Baseline(Baseline),
+    /// This program, as a user without privileges. Only root can measure it.
+    WithoutRoot,
     /// Another client's command line.
     Other(String),
 }
@@ -108,6 +114,21 @@ impl Storage {
         }
     }
 
+    /// `http://HOST:PORT`; empty for storage that has its own.
+    pub(crate) fn endpoint(&self) -> &str {
+        &self.endpoint
+    }
+
+    /// The bucket and what follows it.
+    pub(crate) fn below(&self) -> &str {
+        self.url.split_once("://").map_or(&self.url, |(_, rest)| rest)
+    }
+
+    /// A command in an environment that leads to it.
+    pub(crate) fn lead(&self, program: &OsStr) -> Command {
+        if self.testbed { process::towards_testbed(program) } else { Command::new(program) }
+    }
+
     /// As the user wrote it.
     pub(crate) fn url(&self) -> &str {
         &self.url
@@ -136,6 +157,7 @@ impl Subject {
             Self::Foreread => "foreread".to_owned(),
             Self::ReadaheadOff => "readahead off".to_owned(),
             Self::Baseline(baseline) => baseline.as_str().replace('-', " "),
+            Self::WithoutRoot => "without root".to_owned(),
             Self::Other(command) => {
                 // Leading NAME=VALUE words set variables.
                 let program = command.split_whitespace().find(|word| !word.contains('=')).unwrap_or("other");
@@ -149,9 +171,9 @@ impl Subject {
             Self::Other(_) => OsString::from("sh"),
             _ => std::env::current_exe().map_err(Error::io("finding this program"))?.into(),
         };
-        let mut command = if storage.testbed { process::towards_testbed(&program) } else { Command::new(&program) };
+        let mut command = storage.lead(&program);
         match self {
-            Self::Foreread | Self::ReadaheadOff | Self::Baseline(_) => {
+            Self::Foreread | Self::ReadaheadOff | Self::Baseline(_) | Self::WithoutRoot => {
                 command.arg("mount").arg(&storage.url).arg(dir).args(&storage.options);
                 command.args(["--foreground", "--memory", &mount.memory_bytes.to_string()]);
                 command.args(self.switched_off());
@@ -170,7 +192,15 @@ impl Subject {
                 command.arg("-c").arg(text);
             }
         }
+        self.become_user(&mut command);
         Ok(command)
+    }
+
+    /// Lets `command` run as the user who mounts.
+    pub(crate) fn become_user(&self, command: &mut Command) {
+        if *self == Self::WithoutRoot {
+            command.uid(NOBODY).gid(NOBODY).env("HOME", "/").env_remove("XDG_RUNTIME_DIR");
+        }
     }
 
     /// The options of `foreread mount` that switch it off.

@@ -4,6 +4,7 @@
 use std::fmt::Write as _;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
+use std::path::Path;
 use std::process::Command;
 use std::sync::mpsc;
 use std::thread;
@@ -25,7 +26,7 @@ const START_MAX: Duration = Duration::from_secs(10);
 /// The longest time for one answer with counters.
 const ANSWER_MAX: Duration = Duration::from_secs(5);
 
-/// A running testbed that holds a workload's files behind its device. Dropping it ends it.
+/// A running testbed that holds files behind a device. Dropping it ends it.
 #[derive(Debug)]
 pub(crate) struct Server {
     process: Process,
@@ -47,8 +48,17 @@ pub(crate) struct Counters {
     pub(crate) others: u64,
 }
 
+/// What the testbed holds.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Content<'a> {
+    /// The files of a workload, whose bytes follow from their names.
+    Files(&'a Workload),
+    /// What lies in a folder.
+    Folder(&'a Path),
+}
+
 impl Server {
-    pub(crate) fn start(workload: &Workload, store: Store, interrupt: &Interrupt) -> Result<Self, Error> {
+    pub(crate) fn start(content: Content<'_>, store: Store, interrupt: &Interrupt) -> Result<Self, Error> {
         let program = std::env::current_exe().map_err(Error::io("finding this program"))?;
         let mut command = Command::new(program);
         // Anonymous: the bare client does not sign. Signatures that are there are still checked.
@@ -67,11 +77,18 @@ impl Server {
         }
         // In a file: there may be more objects than a command line holds.
         let mut config = tempfile::NamedTempFile::new().map_err(Error::io("making a temporary file"))?;
-        let objects = workload.all_files().fold(String::new(), |mut text, (name, bytes)| {
-            let _ = writeln!(text, "[[objects]]\nkey = {name:?}\nsize = \"{bytes}B\"");
-            text
-        });
-        config.write_all(objects.as_bytes()).map_err(Error::io("writing the testbed's objects"))?;
+        match content {
+            Content::Files(workload) => {
+                let objects = workload.all_files().fold(String::new(), |mut text, (name, bytes)| {
+                    let _ = writeln!(text, "[[objects]]\nkey = {name:?}\nsize = \"{bytes}B\"");
+                    text
+                });
+                config.write_all(objects.as_bytes()).map_err(Error::io("writing the testbed's objects"))?;
+            }
+            Content::Folder(dir) => {
+                command.arg("--dir").arg(dir);
+            }
+        }
         command.arg("--config").arg(config.path());
         let mut process = Process::start(&mut command, "foreread testbed".to_owned())?;
         let stdout = process.stdout().expect("it was just started");

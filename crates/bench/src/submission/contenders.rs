@@ -11,7 +11,7 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use foreread_workload::{Device, Metric, Workload};
+use foreread_workload::{Device, Load, Metric, Workload};
 
 use crate::error::Error;
 use crate::options::Options;
@@ -58,21 +58,26 @@ impl Contender {
 pub(crate) fn measure(options: &Options<'_>, workload: &Workload, text: &str) -> Result<Row, Error> {
     let contenders = Contender::all(workload, options.local_threads);
     let columns = contenders.iter().map(|(name, _)| Column::new(name)).collect();
-    let mut row = Row::new(workload, columns);
-    let measured = fill(&mut row, options, text, &contenders);
+    let mut row = Row::new(Load::Reads(workload.clone()), columns);
+    let measured = fill(&mut row, options, workload, text, &contenders);
     row.settle(measured)?;
     Ok(row)
 }
 
-fn fill(row: &mut Row, options: &Options<'_>, text: &str, contenders: &[(String, Contender)]) -> Result<(), Error> {
-    let workload = row.workload.clone();
+fn fill(
+    row: &mut Row,
+    options: &Options<'_>,
+    workload: &Workload,
+    text: &str,
+    contenders: &[(String, Contender)],
+) -> Result<(), Error> {
     let setup = &options.setup;
     let status = |what: &str| setup.status(&format!("{}: {what}", workload.name));
     let dir = setup.dir("making a temporary directory")?;
     let file = match workload.device {
         Device::Local => {
             status("writing the file");
-            Some(cold::write(dir.path(), &workload, setup)?)
+            Some(cold::write(dir.path(), workload, setup)?)
         }
         _ => None,
     };
@@ -93,9 +98,9 @@ fn fill(row: &mut Row, options: &Options<'_>, text: &str, contenders: &[(String,
             }
             let run = match *contender {
                 Contender::Ours(Submitter::Library { threads, .. }) => {
-                    ours(setup, &workload, text, file.as_deref(), Submitter::Library { threads, seed })
+                    ours(setup, workload, text, file.as_deref(), Submitter::Library { threads, seed })
                 }
-                Contender::Ours(submitter) => ours(setup, &workload, text, file.as_deref(), submitter),
+                Contender::Ours(submitter) => ours(setup, workload, text, file.as_deref(), submitter),
                 Contender::Fio { engine, threads } => {
                     let workload = workload.clone().with_seed(seed);
                     let file = file.as_deref().ok_or_else(|| Error::protocol("fio reads files"))?;

@@ -9,11 +9,14 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use foreread::backend::shown;
-use foreread_bench::{Conditions, Error, Options, Regions, Setup, Storage, child, measure, need_fuse, report};
-use foreread_workload::{Baseline, Workload};
+use foreread_bench::{
+    Cast, Conditions, Error, Made, Options, Regions, Row, Script, Setup, Storage, child, measure, measure_program,
+    need_fuse, report,
+};
+use foreread_workload::{Baseline, Load, Program};
 
 use crate::args::storage::{LocalReads, StorageArgs};
-use crate::args::workloads;
+use crate::args::workloads::{self, Chosen};
 use crate::terminal::progress::Status;
 use crate::terminal::{interrupt, output};
 use error::Failed;
@@ -26,7 +29,9 @@ use error::Failed;
 /// simulator's prediction of the first. Two workloads submit to the library instead: on a file of
 /// 8 GiB in the temporary directory, beside fio, and on an emulated array. `memory` touches memory
 /// that is larger than its budget, spilled to the temporary directory, beside the kernel's swap
-/// there.
+/// there. `programs` are programs as their users run them, over a mount of the data that they
+/// read, beside the same without a mount; scripts make the data and install what the programs
+/// need.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "More, with command lines of other clients: `foreread bench --help`.", after_long_help = EXAMPLES)]
 pub(crate) struct BenchArgs {
@@ -65,6 +70,13 @@ pub(crate) struct BenchArgs {
     #[arg(long)]
     list: bool,
 
+    /// Where the data and the tools of programs lie, or are made [default: /var/tmp/foreread-programs-UID]
+    ///
+    /// Scripts fill it from package registries, once. With `--url`, the storage must hold the same
+    /// data: copy the folder `data-NAME` there.
+    #[arg(long, value_name = "FOLDER")]
+    data: Option<PathBuf>,
+
     /// With `memory`: touch a quarter of the memory, as a trial
     #[arg(long)]
     quick: bool,
@@ -94,6 +106,8 @@ Examples:
   foreread bench find ls grep small epoch      trees of directories; epoch drops the kernel's caches
   foreread bench memory                        memory larger than its budget, beside kernel swap; as root
   foreread bench memory/900/random             these rows of it
+  foreread bench programs                      Python, git, DuckDB, tar and others on a mount; about half an hour
+  foreread bench duckdb-columns import-pandas  two of them
   foreread bench ./mine.toml                   one of your own (see workloads/README.md)
   foreread bench backward-1m --url s3://bucket/large-files
 
@@ -122,28 +136,35 @@ pub(crate) fn run(args: &BenchArgs) -> miette::Result<ExitCode> {
     if !args.workloads.is_empty() && args.workloads.iter().all(is_memory) {
         return measure_memory(args);
     }
-    let chosen = workloads::select(&args.workloads, |workload| is_measured(workload, args))?;
-    if let Some((workload, _)) = chosen.iter().find(|(workload, _)| !is_measured(workload, args)) {
-        let name = workload.name.clone();
-        let error = if workload.tree.is_some() { Error::TestbedOnly { name } } else { Error::SimulatedOnly { name } };
-        return Err(Failed(error).into());
+    let mut chosen = workloads::select(&args.workloads, |load| is_measured(load, args))?;
+    if let Some(Chosen { load, .. }) = chosen.iter().find(|chosen| !is_measured(&chosen.load, args)) {
+        let name = load.name().to_owned();
+        let tree = load.reads().is_some_and(|workload| workload.tree.is_some());
+        return Err(Failed(if tree { Error::TestbedOnly { name } } else { Error::SimulatedOnly { name } }).into());
     }
     if args.list {
-        for (workload, _) in &chosen {
-            output::line(format_args!("{:17} {}", workload.name, workload.description))?;
+        if args.workloads.is_empty() {
+            chosen.extend(workloads::select(&[workloads::PROGRAMS.to_owned()], |_| true)?);
+        }
+        for Chosen { load, .. } in &chosen {
+            output::line(format_args!("{:19} {}", load.name(), load.description()))?;
         }
         return Ok(ExitCode::SUCCESS);
     }
-    if chosen.iter().any(|(workload, _)| !workload.device.is_submitted_to()) {
+    let mounts = |load: &Load| load.reads().is_none_or(|workload| !workload.device.is_submitted_to());
+    if chosen.iter().any(|chosen| mounts(&chosen.load)) {
         need_fuse().map_err(Failed)?;
     }
+    let programs = chosen.iter().any(|chosen| matches!(chosen.load, Load::Program(_)));
+    let made = programs.then(|| Made::at(&folder(args))).transpose().map_err(Failed)?;
     let interrupt = interrupt::listen().map_err(error::signals)?;
     let status = Status::start();
     let tell = |what: &str| status.tell(what);
     let setup = Setup::new(interrupt, args.repeat, &tell).map_err(Failed)?;
     let device = args.url.as_deref().map_or_else(|| device(&chosen), shown);
     let conditions = Conditions::now(command_line(), args.repeat, device, &args.against);
-    let wanted = |baseline: &&Baseline| chosen.iter().any(|(workload, _)| workload.baselines.contains(baseline));
+    let workloads = || chosen.iter().filter_map(|chosen| chosen.load.reads());
+    let wanted = |baseline: &&Baseline| workloads().any(|workload| workload.baselines.contains(baseline));
     let baselines: Vec<Baseline> = Baseline::ALL.iter().filter(wanted).copied().collect();
     let bench = Options {
         setup,
@@ -153,10 +174,16 @@ pub(crate) fn run(args: &BenchArgs) -> miette::Result<ExitCode> {
         yardsticks: true,
         local_threads: args.storage.local_reads == LocalReads::Threads,
     };
-    status.aside(|| output::line(format_args!("{}", report::header(&bench.columns()))))?;
+    if workloads().next().is_some() {
+        status.aside(|| output::line(format_args!("{}", report::header(&bench.columns()))))?;
+    }
     let mut rows = Vec::new();
-    for (workload, text) in &chosen {
-        let row = measure(&bench, workload, text).map_err(Failed)?;
+    for chosen in &chosen {
+        let row = match (&chosen.load, &made) {
+            (Load::Program(program), Some(made)) => measure_one(&bench, made, chosen, program)?,
+            (Load::Reads(workload), _) => measure(&bench, workload, &chosen.text).map_err(Failed)?,
+            _ => continue,
+        };
         status.aside(|| output::print(format_args!("{}", report::table(&row))))?;
         rows.push(row);
         // After each row: an interrupted run keeps the rows before.
@@ -172,6 +199,25 @@ pub(crate) fn run(args: &BenchArgs) -> miette::Result<ExitCode> {
     // The table shows a failure already.
     let failed = rows.iter().any(|row| row.columns[0].failure.is_some());
     Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+/// Measures a program with the scripts that it names.
+fn measure_one(bench: &Options<'_>, made: &Made, chosen: &Chosen, program: &Program) -> miette::Result<Row> {
+    let script = |kind, name: &String| {
+        let text = chosen.script(kind, name)?;
+        Ok::<_, workloads::Error>(Script { name: name.clone(), text })
+    };
+    let data = script("data", &program.data)?;
+    let tools = program.tools.as_ref().map(|name| script("tools", name)).transpose()?;
+    let cast = Cast { program, data: &data, tools: tools.as_ref() };
+    Ok(measure_program(bench, made, &cast).map_err(Failed)?)
+}
+
+/// Where the data of programs lies.
+fn folder(args: &BenchArgs) -> PathBuf {
+    // Not in the user's own folder, which may be closed to the user who owns nothing.
+    let usual = || Path::new("/var/tmp").join(format!("foreread-programs-{}", rustix::process::geteuid().as_raw()));
+    args.data.clone().unwrap_or_else(usual)
 }
 
 /// Measures rows of memory, which have no mount and no workload.
@@ -197,8 +243,9 @@ fn answer(result: Result<String, Error>) -> miette::Result<ExitCode> {
 }
 
 /// Whether a workload can be measured. On the user's storage, only reads through a mount can, and
-/// no tree.
-fn is_measured(workload: &Workload, args: &BenchArgs) -> bool {
+/// programs; no tree.
+fn is_measured(load: &Load, args: &BenchArgs) -> bool {
+    let Some(workload) = load.reads() else { return true };
     let device = &workload.device;
     let ours = device.is_submitted_to() || workload.tree.is_some();
     (device.store().is_some() || ours) && (args.url.is_none() || !ours)
@@ -221,8 +268,13 @@ fn user_storage(url: &str, args: &StorageArgs) -> Storage {
 }
 
 /// The device of the first workload; the built-in workloads share one.
-fn device(chosen: &[(Workload, String)]) -> String {
-    chosen.iter().find_map(|(workload, _)| workload.device.store()).map_or_else(
+fn device(chosen: &[Chosen]) -> String {
+    let store = |load: &Load| match load {
+        Load::Reads(workload) => workload.device.store(),
+        Load::Program(program) => Some(program.store),
+        _ => None,
+    };
+    chosen.iter().find_map(|chosen| store(&chosen.load)).map_or_else(
         || "no testbed".to_owned(),
         |store| {
             let (first, rate) = (store.first_byte_ns / 1_000_000, store.connection_bytes_per_s / 1_000_000);

@@ -16,11 +16,12 @@ use std::process::ExitCode;
 
 use foreread_sim::grid::Axes;
 use foreread_sim::{PolicyName, Scenario, Stack, optimum};
-use foreread_workload::Workload;
+use foreread_workload::{Load, Workload};
 use miette::Diagnostic;
 use thiserror::Error as ThisError;
 
-use crate::args::{device, workloads};
+use crate::args::device;
+use crate::args::workloads::{self, Chosen};
 use crate::parallel::on_all_cores;
 use crate::terminal::output;
 use row::{Column, Row};
@@ -149,13 +150,17 @@ pub(crate) fn run(args: &SimulateArgs) -> miette::Result<ExitCode> {
         return Ok(grid::run(axes, args.json, args.check)?);
     }
     let base = args.compare.as_deref().map(base).transpose()?;
-    let chosen = workloads::select(&args.workloads, Workload::is_simulated)?;
-    if let Some((workload, _)) = chosen.iter().find(|(workload, _)| workload.tree.is_some()) {
-        return Err(Error::MeasuredOnly { workload: workload.name.clone() }.into());
+    let usual = |load: &Load| load.reads().is_some_and(Workload::is_simulated);
+    let mut chosen = Vec::new();
+    for Chosen { load, .. } in workloads::select(&args.workloads, usual)? {
+        match load {
+            Load::Reads(workload) if workload.tree.is_none() => chosen.push(workload),
+            load => return Err(Error::MeasuredOnly { workload: load.name().to_owned() }.into()),
+        }
     }
     let device = args.device.as_deref().map(device::device).transpose()?;
     let (mut rows, mut jobs) = (Vec::new(), Vec::new());
-    for workload in chosen.into_iter().flat_map(|(workload, _)| variants(workload)) {
+    for workload in chosen.into_iter().flat_map(variants) {
         let policies = policies(&workload, &args.policy)?;
         for &policy in &policies {
             for seed in 0..u64::from(workload.simulate.seeds) {

@@ -15,48 +15,61 @@ pub(super) struct Has<'a> {
     pub(super) tier: bool,
 }
 
-pub(super) fn figures(mut section: Section<'_>, has: &Has<'_>) -> Result<Vec<Figure>, Error> {
+pub(super) fn figures(section: Section<'_>, has: &Has<'_>) -> Result<Vec<Figure>, Error> {
     let &Has { pattern, files, beside, tier } = has;
     let random = matches!(pattern, Pattern::Random { .. } | Pattern::MmapRandom { .. });
     let walks = matches!(pattern, Pattern::Walk { .. } | Pattern::Epochs { .. });
     let names_only = matches!(pattern, Pattern::Walk { visit: Visit::Names | Visit::Attributes });
+    read(section, |metric| match metric {
+        Metric::OperationsOfBare if !random || files != 1 => {
+            Some("only random reads of one file are compared with a bare client")
+        }
+        metric if metric.is_of_programs() => Some("only a program has this figure"),
+        metric if metric.is_of_trees() && !walks => Some("only a workload with a tree has this figure"),
+        Metric::FilesRead | Metric::ReadsPerFile if names_only => Some("this pattern reads no file"),
+        Metric::Late if pattern.period_ns().is_none() => Some("only a slow pattern can be late"),
+        Metric::FindTime | Metric::FindWaits | Metric::GrepTime | Metric::CopyTime | Metric::ReadAhead
+            if !matches!(pattern, Pattern::DiskTree(_)) =>
+        {
+            Some("only a tree has programs that walk it")
+        }
+        Metric::TouchTime | Metric::TouchWaits | Metric::PagesIn | Metric::PagesOut
+            if !matches!(pattern, Pattern::Region(_)) =>
+        {
+            Some("only a region is touched")
+        }
+        Metric::BesideThroughput | Metric::BesideReadP99 if !beside => {
+            Some("no threads read beside: `[beside]` names them")
+        }
+        Metric::TierHits | Metric::TierWritten if !tier => Some("there is no tier: `[tier]` describes one"),
+        _ => None,
+    })
+}
+
+/// The figures of a program. It runs again, and has a form without a mount, if the flags say so.
+pub(super) fn figures_of_program(section: Section<'_>, again: bool, own: bool) -> Result<Vec<Figure>, Error> {
+    read(section, |metric| match metric {
+        Metric::SecondsOfOwn | Metric::FetchedOfOwn if !own => {
+            Some("there is no such program without a mount: `own` names one")
+        }
+        Metric::Again | Metric::AgainGets | Metric::AgainNames if !again => Some("`again = true` runs it again"),
+        Metric::Seconds | Metric::Rss => None,
+        metric if metric.is_of_programs() => None,
+        _ => Some("no program has this figure"),
+    })
+}
+
+/// Reads each figure of the table; `forbidden` says why there is none of a metric.
+fn read(mut section: Section<'_>, forbidden: impl Fn(Metric) -> Option<&'static str>) -> Result<Vec<Figure>, Error> {
     let mut figures = Vec::new();
     for &metric in Metric::ALL {
-        if let Some(text) = section.optional_string(metric.key(), Figure::WANTED)? {
-            let parsed =
-                Figure::parse_all(metric, &text.value, metric.unit()).ok_or_else(|| text.is_not(Figure::WANTED))?;
-            match metric {
-                Metric::OperationsOfBare if !random || files != 1 => {
-                    return Err(text.breaks("only random reads of one file are compared with a bare client"));
-                }
-                metric if metric.is_of_trees() && !walks => {
-                    return Err(text.breaks("only a workload with a tree has this figure"));
-                }
-                Metric::FilesRead | Metric::ReadsPerFile if names_only => {
-                    return Err(text.breaks("this pattern reads no file"));
-                }
-                Metric::Late if pattern.period_ns().is_none() => {
-                    return Err(text.breaks("only a slow pattern can be late"));
-                }
-                Metric::FindTime | Metric::FindWaits | Metric::GrepTime | Metric::CopyTime | Metric::ReadAhead
-                    if !matches!(pattern, Pattern::DiskTree(_)) =>
-                {
-                    return Err(text.breaks("only a tree has programs that walk it"));
-                }
-                Metric::TouchTime | Metric::TouchWaits | Metric::PagesIn | Metric::PagesOut
-                    if !matches!(pattern, Pattern::Region(_)) =>
-                {
-                    return Err(text.breaks("only a region is touched"));
-                }
-                Metric::BesideThroughput | Metric::BesideReadP99 if !beside => {
-                    return Err(text.breaks("no threads read beside: `[beside]` names them"));
-                }
-                Metric::TierHits | Metric::TierWritten if !tier => {
-                    return Err(text.breaks("there is no tier: `[tier]` describes one"));
-                }
-                _ => figures.extend(parsed.into_iter().map(|figure| (text.at.start, figure))),
-            }
+        let Some(text) = section.optional_string(metric.key(), Figure::WANTED)? else { continue };
+        let parsed = Figure::parse_all(metric, &text.value, metric.unit());
+        let parsed = parsed.ok_or_else(|| text.is_not(Figure::WANTED))?;
+        if let Some(rule) = forbidden(metric) {
+            return Err(text.breaks(rule));
         }
+        figures.extend(parsed.into_iter().map(|figure| (text.at.start, figure)));
     }
     section.end()?;
     figures.sort_by_key(|&(start, _)| start);

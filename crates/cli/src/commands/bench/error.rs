@@ -31,6 +31,10 @@ impl Diagnostic for Failed {
                 "run as root on a machine whose memory controller is mounted below /sys/fs/cgroup"
             }
             Error::NoCacheDrop { .. } => "run as root: only root may write to /proc/sys/vm/drop_caches",
+            Error::NotOurs { .. } => "name another folder with --data: what lies there is executed",
+            Error::WrongOutput { .. } => {
+                "this is a defect of the mount, or the program prints something else at each run: please report it"
+            }
             Error::NotCold { .. } => "name a directory on a disk with room in TMPDIR",
             _ => return None,
         };
