@@ -302,3 +302,84 @@ fn memory_larger_than_its_budget_is_measured_and_leaves_nothing() {
     assert!(!swaps.contains(scratch.to_str().unwrap()), "{swaps}");
     assert_eq!(fs::read_dir(&scratch).expect("it is still there").count(), 0, "nothing is left behind");
 }
+
+/// A program that lists and reads what a script of its own makes; `more` are further lines.
+fn program(dir: &Path, command: &str, more: &str, expect: &str) -> PathBuf {
+    let data = dir.join("data");
+    fs::create_dir_all(&data).expect("a writable directory");
+    let script = "#!/bin/sh\nset -e\nmkdir sub\nfor name in 1 2 3; do echo $name > sub/$name; done\necho top > top\n";
+    fs::write(data.join("numbers"), script).expect("a writable directory");
+    let path = dir.join("numbers.toml");
+    let text = format!(
+        "name = \"numbers\"\ndescription = \"Numbers\"\nduration = \"30s\"\n\
+         [program]\ncommand = '{command}'\n{more}\ndata = \"numbers\"\n\
+         [device]\nfirst_byte = \"1ms\"\nconnection_rate = \"1GB/s\"\n[mount]\nmemory = \"32MiB\"\n[expect]\n{expect}\n"
+    );
+    fs::write(&path, text).expect("a writable directory");
+    path
+}
+
+/// Measures `path` once, with its data in `dir`: whether all went well, what was told, the JSON.
+fn measured(dir: &Path, path: &Path) -> (bool, String, Value) {
+    let (json, data) = (dir.join("result.json"), dir.join("made"));
+    let (path, json, data) = (path.to_str().unwrap(), json.to_str().unwrap(), data.to_str().unwrap());
+    let arguments = [path, "--repeat", "1", "--check", "--data", data, "--json", json];
+    let output = bench(dir, &arguments).output().expect("the command starts");
+    let result = fs::read(json).ok().and_then(|text| serde_json::from_slice(&text).ok());
+    (output.status.success(), told(&output), result.unwrap_or_default())
+}
+
+#[test]
+fn a_program_is_run_over_a_mount_and_its_requests_are_counted() {
+    let dir = TempDir::new().expect("a temporary directory");
+    let own = "own = \"printf '1\\\\n2\\\\n3\\\\n'\"";
+    let expect = "gets = \"<= 4 requests, >= 3 requests\"\nfetched = \"<= 0.00001 MB\"\nseconds_of_own = \">= 0\"";
+    let path = program(dir.path(), "cat $DATA/sub/*", own, expect);
+    let (good, text, result) = measured(dir.path(), &path);
+    assert!(good, "{text}");
+    let columns = result["rows"][0]["measured"]["columns"].as_array().expect("columns");
+    let names: Vec<&str> = columns.iter().filter_map(|column| column["name"].as_str()).collect();
+    assert_eq!(names, ["foreread", "readahead off", "without a mount", "local folder"]);
+    let values = |column: usize| &columns[column]["runs"][0]["values"];
+    assert_eq!(values(1)["gets"], 3.0, "a file each, without readahead: {text}");
+    assert_eq!(values(2)["gets"], 0.0, "it asks the store for nothing: {text}");
+    assert!(values(0)["seconds"].as_f64() > Some(0.0) && values(0)["lists"].as_f64() >= Some(1.0), "{text}");
+    assert_eq!(mounts_below(dir.path()), [""; 0]);
+
+    // The data is there by now; a program that has a clock of its own, and fails to tell it.
+    let path =
+        program(dir.path(), "cat $DATA/sub/2; echo 0.5", "timed = \"itself\"", "seconds = \"<= 0.5 s, >= 0.5 s\"");
+    let (good, text, _) = measured(dir.path(), &path);
+    assert!(good && !text.contains("making data"), "{text}");
+    let path = program(dir.path(), "cat $DATA/sub/2; echo soon", "timed = \"itself\"", "");
+    let (good, text, _) = measured(dir.path(), &path);
+    assert!(!good && text.contains("the last line of numbers is `soon`, not its seconds"), "{text}");
+}
+
+#[test]
+fn a_program_that_prints_something_else_over_a_mount_is_reported() {
+    let dir = TempDir::new().expect("a temporary directory");
+    let path = program(dir.path(), "ls -d $DATA", "", "");
+    let (good, text, _) = measured(dir.path(), &path);
+    assert!(
+        !good && text.contains("numbers prints `") && text.contains("and with its data in a local folder `"),
+        "{text}"
+    );
+    let path = program(dir.path(), "cat $DATA/none", "", "");
+    let (good, text, _) = measured(dir.path(), &path);
+    assert!(!good && text.contains("none: No such file"), "{text}");
+}
+
+#[test]
+fn what_a_program_names_must_exist() {
+    let dir = TempDir::new().expect("a temporary directory");
+    let path = program(dir.path(), "true", "tools = \"nothing\"", "");
+    let (good, text, _) = measured(dir.path(), &path);
+    let known = "no script of tools is called nothing";
+    assert!(!good && text.contains(known) && text.contains("built in: pillow, tables"), "{text}");
+    let output = bench(dir.path(), &["import-nothing"]).output().expect("the command starts");
+    assert!(told(&output).contains("git-status"), "the known programs are named: {}", told(&output));
+    let mut simulate = Command::new(env!("CARGO_BIN_EXE_foreread"));
+    let output = simulate.args(["simulate", "git-status"]).output().expect("the command starts");
+    assert!(told(&output).contains("foreread bench git-status"), "{}", told(&output));
+}

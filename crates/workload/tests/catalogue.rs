@@ -1,9 +1,10 @@
 //! The figures that the project promises, written out. Changing one here needs a decision record.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-use foreread_workload::{Baseline, Pattern, Workload, catalogue};
+use foreread_workload::{Baseline, Load, Pattern, Program, catalogue};
 
 const FIGURES: &[(&str, &[(&str, &str)])] = &[
     (
@@ -377,21 +378,89 @@ fn submitted_reads_are_promised_at_the_depth_and_on_the_devices_named() {
     }
 }
 
-#[test]
-fn every_file_is_compiled_in_under_its_own_name() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../workloads");
+/// The files of a folder below `workloads`, without their extension, by name.
+fn files(folder: &str, extension: &str) -> Vec<String> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../workloads").join(folder);
     let mut files: Vec<String> = fs::read_dir(folder)
         .unwrap()
         .map(|entry| entry.unwrap().path())
-        .filter(|path| path.extension().is_some_and(|extension| extension == "toml"))
+        .filter(|path| path.is_file() && path.extension().unwrap_or_default() == extension)
         .map(|path| path.file_stem().unwrap().to_str().unwrap().to_owned())
         .collect();
     files.sort_unstable();
-    let mut names: Vec<&str> = catalogue::TEXTS.iter().map(|(name, _)| *name).collect();
-    names.sort_unstable();
-    assert_eq!(files, names);
-    for name in names {
-        let workload = Workload::parse(name, catalogue::text(name).unwrap()).unwrap();
-        assert_eq!(workload.name, name);
+    files
+}
+
+#[test]
+fn every_file_is_compiled_in_under_its_own_name() {
+    let lists = [
+        (catalogue::TEXTS, "", "toml"),
+        (catalogue::PROGRAMS, "programs", "toml"),
+        (catalogue::DATA, "programs/data", ""),
+        (catalogue::TOOLS, "programs/tools", ""),
+    ];
+    for (list, folder, extension) in lists {
+        let mut names: Vec<&str> = list.iter().map(|(name, _)| *name).collect();
+        names.sort_unstable();
+        assert_eq!(files(folder, extension), names, "{folder}");
     }
+    for (name, text) in catalogue::TEXTS.iter().chain(catalogue::PROGRAMS) {
+        assert_eq!(Load::parse(name, text).unwrap().name(), *name);
+    }
+}
+
+#[test]
+fn every_program_has_its_scripts_and_each_script_a_program() {
+    let programs: Vec<Program> = catalogue::PROGRAMS
+        .iter()
+        .map(|(name, text)| match Load::parse(name, text).unwrap() {
+            Load::Program(program) => program,
+            load => panic!("{name} is no program: {load:?}"),
+        })
+        .collect();
+    let data: BTreeSet<&str> = programs.iter().map(|program| program.data.as_str()).collect();
+    let tools: BTreeSet<&str> = programs.iter().filter_map(|program| program.tools.as_deref()).collect();
+    for (list, named) in [(catalogue::DATA, data), (catalogue::TOOLS, tools)] {
+        assert_eq!(list.iter().map(|(name, _)| *name).collect::<BTreeSet<_>>(), named);
+        for (name, text) in list {
+            assert!(text.starts_with("#!/"), "{name} names no interpreter");
+        }
+    }
+}
+
+#[test]
+fn what_programs_must_reach_is_pinned() {
+    let wanted: Vec<String> = catalogue::PROGRAMS
+        .iter()
+        .map(|(name, text)| {
+            let figures = Load::parse(name, text).unwrap().expect().to_vec();
+            let figures = figures.iter().map(|figure| format!("{} {figure}", figure.metric.key()));
+            format!("{name}: {}", figures.collect::<Vec<_>>().join(", "))
+        })
+        .collect();
+    assert_eq!(
+        wanted,
+        [
+            "import-pandas: seconds <= 6 s, again <= 2 s",
+            "import-pandas-stale: seconds <= 8 s, again <= 4 s",
+            "git-status: seconds <= 2.5 s",
+            "git-grep: seconds <= 1.2 s",
+            "git-log: seconds <= 0.8 s",
+            "duckdb-columns: seconds_of_own <= 1, fetched_of_own <= 1.1",
+            "duckdb-wide: seconds_of_own <= 1, fetched_of_own <= 1.1",
+            "duckdb-key: seconds_of_own <= 1.1, fetched_of_own <= 1.1",
+            "duckdb-limit: seconds_of_own <= 1",
+            "pyarrow-columns: seconds_of_own <= 1, fetched_of_own <= 1.1",
+            "pyarrow-wide: seconds_of_own <= 1, fetched_of_own <= 1.1",
+            "pyarrow-key: seconds_of_own <= 1.1, fetched_of_own <= 1.1",
+            "pyarrow-limit: seconds_of_own <= 1",
+            "polars-columns: seconds_of_own <= 1, fetched_of_own <= 1.1",
+            "small-files: again_gets <= 0 requests",
+            "cat-2gib: cpu <= 1.8 s",
+            "sqlite-index: ",
+            "thumbnails: ",
+            "tar-layers: ",
+            "node-module: ",
+        ]
+    );
 }

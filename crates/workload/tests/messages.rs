@@ -1,12 +1,52 @@
 //! A file that is wrong is refused with its name, the line, the key, and what was wanted.
 
-use foreread_workload::{Workload, catalogue};
+use foreread_workload::{Load, catalogue};
 
 /// The message for the text of a good workload in which `from` is replaced by `to`.
 fn message(name: &str, from: &str, to: &str) -> String {
     let text = catalogue::text(name).unwrap();
     assert!(text.contains(from), "{name} has no {from}");
-    Workload::parse("my.toml", &text.replacen(from, to, 1)).unwrap_err().to_string()
+    Load::parse("my.toml", &text.replacen(from, to, 1)).unwrap_err().to_string()
+}
+
+#[test]
+fn each_mistake_in_a_program_is_named_with_its_place() {
+    for (name, from, to, wanted) in [
+        ("cat-2gib", "command =", "comand =", "my.toml:5: program.command: missing; wanted a command line"),
+        ("cat-2gib", "data = \"large-file\"", "", "my.toml:5: program.data: missing; wanted the name of a script"),
+        ("cat-2gib", "\"large-file\"", "\"../large\"", "my.toml:8: program.data: `../large` is not the name of a"),
+        ("cat-2gib", "without_root = true", "without_root = 1", "my.toml:7: program.without_root: `1` is not true"),
+        ("cat-2gib", "data =", "timed = \"mine\"\ndata =", "my.toml:8: program.timed: `mine` is not \"whole\", or"),
+        ("cat-2gib", "[mount]", "[pattern]\n[mount]", "my.toml:15: pattern: unknown key"),
+        (
+            "cat-2gib",
+            "first_byte = \"30ms\"",
+            "profile = \"hdd-w1\"",
+            "my.toml:10: device: `[device]`: a program reads",
+        ),
+        (
+            "cat-2gib",
+            "cpu =",
+            "throughput = \">= 1 MB/s\"\ncpu =",
+            "my.toml:19: expect.throughput: `\">= 1 MB/s\"`: no",
+        ),
+        (
+            "cat-2gib",
+            "cpu =",
+            "again = \"<= 1 s\"\ncpu =",
+            "my.toml:19: expect.again: `\"<= 1 s\"`: `again = true` runs",
+        ),
+        (
+            "cat-2gib",
+            "cpu =",
+            "seconds_of_own = \"<= 1\"\ncpu =",
+            "my.toml:19: expect.seconds_of_own: `\"<= 1\"`: there is no such program without a mount",
+        ),
+        ("sequential-1m", "rss = ", "cpu = \"<= 1 s\"\nrss = ", "my.toml:28: expect.cpu: `\"<= 1 s\"`: only a program"),
+    ] {
+        let message = message(name, from, to);
+        assert!(message.starts_with(wanted), "{message}\nwanted: {wanted}");
+    }
 }
 
 #[test]

@@ -36,13 +36,7 @@ pub fn measure(options: &Options<'_>, made: &Made, cast: &Cast<'_>) -> Result<Ro
     Ok(row)
 }
 
-fn fill(
-    row: &mut Row,
-    options: &Options<'_>,
-    made: &Made,
-    cast: &Cast<'_>,
-    subjects: &[Subject],
-) -> Result<(), Error> {
+fn fill(row: &mut Row, options: &Options<'_>, made: &Made, cast: &Cast<'_>, subjects: &[Subject]) -> Result<(), Error> {
     let stage = Stage::new(options, cast.program, made, cast.data, cast.tools)?;
     let (through, without) = row.columns.split_at_mut(subjects.len());
     let (local, own) = without.split_last_mut().expect("a local folder is always measured");

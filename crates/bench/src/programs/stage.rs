@@ -21,7 +21,7 @@ use crate::readers::reading::Reading;
 use crate::readers::tree;
 use crate::row::column::Run;
 use crate::subject::client::{NOBODY, Place, Storage, Subject};
-use crate::subject::objects;
+use crate::subject::{backing, objects};
 use crate::subject::server::{Content, Counters, Server};
 
 /// What is in flight when a program ends arrives within this time, and counts.
@@ -34,6 +34,8 @@ pub(crate) struct Stage<'a> {
     server: Option<Server>,
     storage: Storage,
     data: PathBuf,
+    /// All bytes of the data.
+    bytes: u64,
     tools: Option<PathBuf>,
     /// What it prints, with the data in a local folder.
     prints: String,
@@ -65,7 +67,8 @@ impl<'a> Stage<'a> {
             (None, Some(user)) => user.clone(),
             (server, _) => Storage::testbed(server.as_ref().map(Server::endpoint).unwrap_or_default()),
         };
-        let mut stage = Self { options, program, server, storage, data, tools, prints: String::new() };
+        let bytes = bytes_below(&data).map_err(Error::io("looking at a program's data"))?;
+        let mut stage = Self { options, program, server, storage, data, bytes, tools, prints: String::new() };
         stage.status("on a local folder");
         stage.prints = stage.execute(&program.command, Some(&stage.data), &Subject::Foreread)?.prints;
         Ok(stage)
@@ -100,6 +103,7 @@ impl<'a> Stage<'a> {
     /// same program without a mount.
     pub(crate) fn run(&self, subject: &Subject, own: Option<&Run>) -> Result<Run, Error> {
         let setup = &self.options.setup;
+        backing::touch(self.bytes.saturating_add(self.program.mount.memory_bytes));
         let dir = setup.dir("making a mount point")?;
         if *subject == Subject::WithoutRoot {
             open_to_nobody(setup.scratch(), dir.path()).map_err(Error::io("giving a mount point away"))?;
@@ -121,10 +125,7 @@ impl<'a> Stage<'a> {
         values.insert(Metric::Rss, spent.rss_max_bytes as f64 / f64::from(1 << 20));
         values.extend(first(fetched));
         let over = |metric| Some(values.get(&metric)? / own?.values.get(&metric)?);
-        let ratios = [
-            (Metric::SecondsOfOwn, over(Metric::Seconds)),
-            (Metric::FetchedOfOwn, over(Metric::Fetched)),
-        ];
+        let ratios = [(Metric::SecondsOfOwn, over(Metric::Seconds)), (Metric::FetchedOfOwn, over(Metric::Fetched))];
         if self.program.again {
             tree::drop_caches()?;
             // The program's own files and those of the testbed come back from the local disk,
@@ -197,6 +198,17 @@ impl<'a> Stage<'a> {
 fn open_to_nobody(scratch: &Path, dir: &Path) -> std::io::Result<()> {
     fs::set_permissions(scratch, fs::Permissions::from_mode(0o711))?;
     chown(dir, Some(NOBODY), Some(NOBODY))
+}
+
+/// The bytes of all files below `dir`. Links are not followed.
+fn bytes_below(dir: &Path) -> std::io::Result<u64> {
+    let mut sum: u64 = 0;
+    for entry in fs::read_dir(dir)? {
+        let entry = entry?;
+        let about = entry.metadata()?;
+        sum = sum.saturating_add(if about.is_dir() { bytes_below(&entry.path())? } else { about.len() });
+    }
+    Ok(sum)
 }
 
 fn run(values: BTreeMap<Metric, f64>) -> Run {

@@ -22,11 +22,18 @@ const MOST_BYTES: u64 = 3 << 30;
 pub(crate) fn restore(workload: &Workload) {
     let data = workload.all_files().fold(0, |sum: u64, (_, bytes)| sum.saturating_add(bytes));
     let filled = data.saturating_add(workload.mount.memory_bytes);
-    let bytes = workload.mount.cgroup_bytes.map_or(filled, |limit| filled.min(limit)).saturating_add(REST_BYTES);
     let fills =
         matches!(workload.pattern, Pattern::Sequential { .. } | Pattern::Backward { .. } | Pattern::Interleaved { .. });
+    if fills {
+        touch(workload.mount.cgroup_bytes.map_or(filled, |limit| filled.min(limit)));
+    }
+}
+
+/// Touches as much memory as a run needs that fills `bytes`, and frees it, unless the run is long.
+pub(crate) fn touch(bytes: u64) {
+    let bytes = bytes.saturating_add(REST_BYTES);
     let room = usage::available_bytes().is_some_and(|available| bytes <= available / 2);
-    if fills && room && bytes <= MOST_BYTES {
+    if room && bytes <= MOST_BYTES {
         // Not zero: the kernel gives zeros without touching memory.
         drop(std::hint::black_box(vec![1u8; bytes as usize]));
     }

@@ -1,4 +1,6 @@
-//! Companions: files whose names are equal up to the first dot, and that programs open in turn.
+//! Companions: files that programs open in turn, and whose names tell that.
+//!
+//! Names that are equal up to the first dot:
 //!
 //! ```text
 //!   images/ 7.jpg   labels/ 7.txt   images/ 2.jpg   labels/ 2.txt  images/ 9.jpg
@@ -13,14 +15,25 @@
 //! program that has opened one opens the other next. Rules say of which kinds the two are, and
 //! where the second lies as seen from the first. They hold for all directories.
 //!
+//! Names that come back in other directories:
+//!
+//! ```text
+//!   a/ package.json  a/ index.js   b/ package.json  b/ index.js   c/ package.json
+//!       └────────────────┘ a pair      └────────────────┘ a rule      ^ opened: c/index.js comes
+//! ```
+//!
+//! A package has a manifest and a first module, a sample its picture and what is known of it: a
+//! program that opens the one in a directory opens the other there next. The first file of a pair
+//! is the one with which a program came to the directory, the second one of the next few.
+//!
 //! A companion of a file that is opened comes at once: the score bounds what comes in vain. Those
 //! of files that are only guessed themselves are bought with credit.
 //!
-//! *Invariants:* at most [`RULES_MAX`] rules are kept. After a program has stopped opening
+//! *Invariants:* at most [`RULES_MAX`] and [`NAMED_MAX`] rules are kept. After a program has stopped opening
 //! companions, no more than the highest score come of files that it opens.
 //!
 //! This file does not know files, and fetches none: that is `path/companions`. Source:
-//! docs/decisions/0088.
+//! docs/decisions/0088 and 0110.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -50,12 +63,37 @@ pub(crate) enum Toward {
     Beside(usize),
 }
 
-/// Files of two kinds are opened in turn.
+/// The name of a file, as far as a listing tells it: its kind, and a hash of what stands before the
+/// first dot.
+pub(crate) type Name = (u8, u32);
+
+impl Member {
+    pub(crate) fn name(self) -> Name {
+        (self.kind, self.stem)
+    }
+}
+
+/// Which files are opened in turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Rule {
-    pub(crate) from: u8,
-    pub(crate) to: u8,
-    pub(crate) toward: Toward,
+pub(crate) enum Rule {
+    /// Files of two kinds whose names begin alike.
+    Alike { from: u8, to: u8, toward: Toward },
+    /// Files of these names, in any one directory.
+    Named { from: Name, to: Name },
+}
+
+impl Rule {
+    /// Whether it says something of the companions of this file.
+    fn is_for(self, file: Member) -> bool {
+        match self {
+            Self::Alike { from, .. } => from == file.kind,
+            Self::Named { from, .. } => from == file.name(),
+        }
+    }
+
+    pub(crate) fn is_named(self) -> bool {
+        matches!(self, Self::Named { .. })
+    }
 }
 
 /// What programs opened in turn lately.
@@ -63,6 +101,9 @@ pub(crate) struct Rule {
 pub(crate) struct Companions {
     /// The last opens, the latest first.
     last: VecDeque<(Member, Nanos)>,
+    /// The files with which programs came to the last directories, when that was, and how many
+    /// pairs were made of each since; the directory of the last open first.
+    firsts: VecDeque<(Member, Nanos, usize)>,
     /// Each with its score, the one that held last first.
     rules: Vec<(Rule, u32)>,
     /// What companions of files that are not opened yet may be fetched with, and companions that
@@ -75,6 +116,7 @@ impl Default for Companions {
     fn default() -> Self {
         Self {
             last: VecDeque::new(),
+            firsts: VecDeque::new(),
             rules: Vec::new(),
             credit: Credit::growing(CREDIT_FIRST),
             credit_long: Credit::growing(CREDIT_LONG_FIRST),
@@ -83,9 +125,10 @@ impl Default for Companions {
 }
 
 impl Companions {
-    /// A file is opened. Returns those of the last ones that it may be a companion of; `None` if
-    /// it was the last one itself.
-    pub(crate) fn opened(&mut self, file: Member, now: Nanos) -> Option<Vec<Member>> {
+    /// A file is opened. Returns those of the last ones that it may be a companion of by its stem,
+    /// and the first one in its directory that it may be one of by its name; `None` if it was the
+    /// last one itself.
+    pub(crate) fn opened(&mut self, file: Member, now: Nanos) -> Option<(Vec<Member>, Option<Member>)> {
         if self.last.front().is_some_and(|&(last, _)| last == file) {
             return None;
         }
@@ -93,21 +136,41 @@ impl Companions {
         let pairs: Vec<_> = near.map(|&(last, _)| last).filter(|&last| last != file).collect();
         self.last.truncate(LAST_MAX - 1);
         self.last.push_front((file, now));
-        Some(pairs)
+        Some((pairs, self.first(file, now)))
+    }
+
+    /// The file with which a program came to the directory of this one, if it is one of the next
+    /// few.
+    fn first(&mut self, file: Member, now: Nanos) -> Option<Member> {
+        let Some(at) = self.firsts.iter().position(|(first, ..)| first.dir == file.dir) else {
+            self.firsts.truncate(DIRS_MAX - 1);
+            self.firsts.push_front((file, now, 0));
+            return None;
+        };
+        let (first, opened, pairs) = self.firsts.remove(at)?;
+        let makes = first.name() != file.name() && pairs < PAIRS_MAX && now.since(opened) < RECENT;
+        self.firsts.push_front((first, opened, pairs + usize::from(makes)));
+        makes.then_some(first)
     }
 
     /// A rule held once more. Returns whether it was followed.
     pub(crate) fn held(&mut self, rule: Rule) -> bool {
         let found = self.rules.iter().position(|&(other, _)| other == rule);
         let score = found.map_or(0, |at| self.rules.remove(at).1);
-        self.rules.truncate(RULES_MAX - 1);
         self.rules.insert(0, (rule, (score + HELD).min(SCORE_MAX)));
+        let mut left = if rule.is_named() { NAMED_MAX } else { RULES_MAX };
+        self.rules.retain(|(other, _)| {
+            let is_like = other.is_named() == rule.is_named();
+            let is_kept = !is_like || left > 0;
+            left -= usize::from(is_like && is_kept);
+            is_kept
+        });
         score >= FOLLOWED_MIN
     }
 
-    /// All rules for files of a kind.
-    pub(crate) fn rules(&self, from: u8) -> impl Iterator<Item = Rule> + '_ {
-        self.rules.iter().map(|&(rule, _)| rule).filter(move |rule| rule.from == from)
+    /// All rules for the companions of a file.
+    pub(crate) fn rules(&self, file: Member) -> impl Iterator<Item = Rule> + '_ {
+        self.rules.iter().map(|&(rule, _)| rule).filter(move |rule| rule.is_for(file))
     }
 
     /// A file is opened that has a companion by this rule. Returns whether it is followed.
@@ -154,9 +217,24 @@ const RECENT: Nanos = Nanos::from_millis(1_000);
 /// guess, not measured; twice the workers of a usual loader.
 const LAST_MAX: usize = 16;
 
-/// Rules kept. Lower: programs that open several kinds of pairs wait for companions. Higher: each
+/// Rules of stems that are kept. Lower: programs that open several kinds of pairs wait for companions. Higher: each
 /// open takes longer. Source: a guess, not measured; an import has two.
 const RULES_MAX: usize = 8;
+
+/// Directories that a program opens files of in turn, at most. Lower: readers side by side make no
+/// pairs of names. Higher: one that comes back to a directory does not begin anew there. Source: as
+/// for siblings, docs/decisions/0086.
+const DIRS_MAX: usize = 4;
+
+/// Opens in a directory that make pairs with the first one. Lower: the later ones are waited for in
+/// each directory. Higher: rules are forgotten for pairs that do not come back. Source:
+/// docs/decisions/0110.
+const PAIRS_MAX: usize = 4;
+
+/// Rules of whole names that are kept. Lower: those of a
+/// program are forgotten while it opens other files. Higher: the first open in a directory takes
+/// longer. Source: docs/decisions/0110.
+const NAMED_MAX: usize = 16;
 
 /// What a pair adds to the score of its rule, and what that begins with. Lower: a program that
 /// opens some files without companions waits for all. Higher: more comes in vain where every third
@@ -188,7 +266,7 @@ const CREDIT_LONG_FIRST: u64 = 4 << 20;
 mod tests {
     use super::*;
 
-    const RULE: Rule = Rule { from: 1, to: 2, toward: Toward::Here };
+    const RULE: Rule = Rule::Alike { from: 1, to: 2, toward: Toward::Here };
 
     fn file(kind: u8, stem: u32) -> Member {
         Member { dir: DirId(0), kind, stem }
@@ -196,10 +274,11 @@ mod tests {
 
     /// Opens a file at a time. Returns whether the rule is followed then.
     fn open(companions: &mut Companions, file: Member, at: u64) -> bool {
-        for pair in companions.opened(file, Nanos::from_millis(at)).into_iter().flatten() {
-            companions.held(Rule { from: pair.kind, to: file.kind, toward: Toward::Here });
+        let (pairs, _) = companions.opened(file, Nanos::from_millis(at)).unwrap_or_default();
+        for pair in pairs {
+            companions.held(Rule::Alike { from: pair.kind, to: file.kind, toward: Toward::Here });
         }
-        file.kind == RULE.from && companions.tried(RULE)
+        RULE.is_for(file) && companions.tried(RULE)
     }
 
     #[test]
@@ -212,6 +291,33 @@ mod tests {
         (5..99).for_each(|stem| _ = open(&mut companions, file(1, stem), 0) | open(&mut companions, file(2, stem), 0));
         let vain = (100..200).filter(|&stem| open(&mut companions, file(1, stem), 0)).count();
         assert!(vain <= SCORE_MAX as usize, "{vain} followed in vain");
+    }
+
+    #[test]
+    fn the_first_file_of_a_directory_makes_pairs_with_those_that_are_opened_after_it() {
+        let mut companions = Companions::default();
+        let mut first = |dir: u64, stem: u32| {
+            let file = Member { dir: DirId(dir), kind: 0, stem };
+            let (_, first) = companions.opened(file, Nanos::from_millis(0)).expect("another one than before");
+            first.map(|first| first.stem)
+        };
+        assert_eq!([(1, 1), (1, 2), (1, 3)].map(|(dir, stem)| first(dir, stem)), [None, Some(1), Some(1)]);
+        assert_eq!([(2, 7), (1, 4), (2, 8)].map(|(dir, stem)| first(dir, stem)), [None, Some(1), Some(7)]);
+        assert_eq!([(1, 5), (1, 6)].map(|(dir, stem)| first(dir, stem)), [Some(1), None], "four are enough");
+    }
+
+    #[test]
+    fn as_many_rules_are_kept_of_each_form_as_it_may_have() {
+        let mut companions = Companions::default();
+        companions.held(RULE);
+        for stem in 0..99 {
+            companions.held(Rule::Named { from: (1, 0), to: (1, stem) });
+        }
+        assert_eq!(companions.rules(file(1, 0)).count(), NAMED_MAX + 1);
+        for to in 0..99 {
+            companions.held(Rule::Alike { from: 1, to, toward: Toward::Here });
+        }
+        assert_eq!(companions.rules(file(1, 0)).count(), NAMED_MAX + RULES_MAX);
     }
 
     #[test]

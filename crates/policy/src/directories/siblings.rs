@@ -63,6 +63,11 @@ impl Siblings {
         self.credit_for(is_small).hit(bytes);
     }
 
+    /// A file is opened that would have been a sibling, and came for its name.
+    pub(crate) fn goes_on(&mut self, now: Nanos) {
+        self.hit = Some(now);
+    }
+
     /// A sibling was not opened, or was evicted before.
     pub(crate) fn missed(&mut self) {
         self.confidence.missed();

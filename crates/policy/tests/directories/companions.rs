@@ -200,3 +200,67 @@ fn pairs_in_order_are_there_before_they_are_opened() {
         }
     }
 }
+
+const TEXT: u8 = 3;
+const MODULE: u8 = 4;
+const MANIFEST: u8 = 5;
+/// Names of a package's files: two that no program opens, its first module, another module, its
+/// manifest. They lie in this order, and none is alike in its stem.
+const NAMES: [(u8, usize); 5] = [(TEXT, 10), (TEXT, 11), (MODULE, 12), (MODULE, 13), (MANIFEST, 14)];
+const FIRST_MODULE: u32 = 2;
+const OTHER_MODULE: u32 = 3;
+
+/// Packages as a package manager installs them: each has a directory, with so many other texts of
+/// its own before the files that it has in common with the others.
+fn packages(count: u64) -> Driver {
+    let mut tree = Tree::from([(0, (1..=count).map(|dir| Child::Directory(DirId(dir))).collect())]);
+    for dir in 1..=count {
+        let own = (0..dir % 3).map(|nth| file(1, TEXT, 100 + nth as usize));
+        tree.insert(dir, own.chain(NAMES.map(|(kind, stem)| file(1, kind, stem))).collect());
+    }
+    let mut driver = Driver::new(tree, OPTIONS);
+    learn(&mut driver);
+    (driver.rounds, driver.requests) = (0, 0);
+    driver
+}
+
+/// Where a file of [`NAMES`] lies in a package.
+fn of_package(dir: u64, name: u32) -> u32 {
+    (dir % 3) as u32 + name
+}
+
+#[test]
+fn what_was_opened_after_a_name_in_other_directories_comes_with_it() {
+    let count = 200;
+    let mut driver = packages(count);
+    let opened = count / 2;
+    for nth in 0..opened {
+        let dir = 1 + shuffled(nth, count as usize);
+        driver.open(dir, of_package(dir, 4));
+        driver.open(dir, of_package(dir, FIRST_MODULE));
+    }
+    assert!(u64::from(driver.rounds) <= opened + 4, "{} rounds for {opened} packages", driver.rounds);
+    // Of packages that are not opened, some come with those beside them, on credit.
+    assert!(u64::from(driver.requests) <= 2 * opened * 13 / 10 + 32, "{} requests", driver.requests);
+}
+
+#[test]
+fn names_that_no_program_opens_any_more_bring_few_files() {
+    let count = 600;
+    let mut driver = packages(count);
+    for nth in 0..count / 6 {
+        let dir = 1 + shuffled(nth, count as usize);
+        driver.open(dir, of_package(dir, 4));
+        driver.open(dir, of_package(dir, FIRST_MODULE));
+    }
+    let others =
+        |driver: &Driver| driver.fetched.iter().filter(|&&(dir, entry)| entry == of_package(dir, FIRST_MODULE)).count();
+    let before = others(&driver);
+    for nth in count / 6..count / 2 {
+        let dir = 1 + shuffled(nth, count as usize);
+        driver.open(dir, of_package(dir, 4));
+        driver.open(dir, of_package(dir, OTHER_MODULE));
+    }
+    let vain = others(&driver) - before;
+    assert!(vain <= 16 + 40, "{vain} modules in vain");
+}

@@ -9,13 +9,15 @@
 //!                ^                 ^
 //! ```
 //!
+//! A companion by its whole name comes with the file that is opened first in its directory.
+//!
 //! A companion is sought in the order of the listing around the place that corresponds to that of
 //! its file, since names that begin alike lie at like places.
 //!
 //! *Invariant:* what is fetched for files that are not opened never exceeds its credit.
 //!
 //! This file does not decide which files are companions (`companions`), and lists no directory:
-//! what is not known has none. Source: docs/decisions/0088.
+//! what is not known has none. Source: docs/decisions/0088 and 0110.
 
 use alloc::vec::Vec;
 
@@ -28,31 +30,33 @@ use crate::directories::open_order::FileRef;
 use crate::units::DirId;
 
 impl DirReadahead {
-    /// A file is opened: learns from it, and fetches its companions. Returns whether it was itself
-    /// expected as one.
-    pub(super) fn open_companion(&mut self, file: FileRef) -> bool {
-        let Some(member) = self.member(file) else { return false };
-        let Some(pairs) = self.companions.opened(member, self.now) else { return false };
-        let mut was_expected = false;
-        for pair in pairs {
-            if let Some(toward) = self.toward(pair.dir, member.dir) {
-                was_expected |= self.companions.held(Rule { from: pair.kind, to: member.kind, toward });
-            }
-        }
-        for rule in self.companions.rules(member.kind).collect::<Vec<_>>() {
+    /// A file is opened: learns from it, and fetches its companions. Returns by which rule it was
+    /// itself expected as one.
+    pub(super) fn open_companion(&mut self, file: FileRef) -> Option<Rule> {
+        let member = self.member(file)?;
+        let (pairs, first) = self.companions.opened(member, self.now)?;
+        let alike = |pair: Member| {
+            let toward = self.toward(pair.dir, member.dir)?;
+            Some(Rule::Alike { from: pair.kind, to: member.kind, toward })
+        };
+        let mut rules: Vec<Rule> = pairs.into_iter().filter_map(alike).collect();
+        rules.extend(first.map(|first| Rule::Named { from: first.name(), to: member.name() }));
+        let expected =
+            rules.into_iter().fold(None, |by, rule| if self.companions.held(rule) { Some(rule) } else { by });
+        for rule in self.companions.rules(member).collect::<Vec<_>>() {
             if let Some(companion) = self.companion(file, member, rule)
                 && self.companions.tried(rule)
             {
                 self.fetch_companion(companion, Fetched::Companion);
             }
         }
-        was_expected
+        expected
     }
 
     /// Fetches the companions of a file that is fetched itself.
     pub(super) fn fetch_companions(&mut self, file: FileRef) {
         let Some(member) = self.member(file) else { return };
-        for rule in self.companions.rules(member.kind).collect::<Vec<_>>() {
+        for rule in self.companions.rules(member).collect::<Vec<_>>() {
             if self.companions.is_followed(rule)
                 && let Some(companion) = self.companion(file, member, rule)
             {
@@ -107,16 +111,22 @@ impl DirReadahead {
             }
         };
         let above = || self.parents.get(&dir).map(|&(above, _)| above);
-        let there = match rule.toward {
-            Toward::Here => dir,
-            Toward::Above => above()?,
-            Toward::Below(nth) => nth_of(dir, nth)?,
-            Toward::Beside(nth) => nth_of(above()?, nth)?,
+        let (there, name) = match rule {
+            Rule::Named { to, .. } => (dir, to),
+            Rule::Alike { to, toward, .. } => {
+                let there = match toward {
+                    Toward::Here => dir,
+                    Toward::Above => above()?,
+                    Toward::Below(nth) => nth_of(dir, nth)?,
+                    Toward::Beside(nth) => nth_of(above()?, nth)?,
+                };
+                (there, (to, member.stem))
+            }
         };
         let (from, to) = (self.dirs.get(&dir)?, self.dirs.get(&there)?);
         let is_companion = |place: &u32| {
             let child = to.get(*place).map(|state| state.child);
-            matches!(child, Some(Child::File { kind, stem, .. }) if (kind, stem) == (rule.to, member.stem))
+            matches!(child, Some(Child::File { kind, stem, .. }) if (kind, stem) == name)
                 && (there, *place) != (dir, entry)
         };
         // Names lie at like places in both.

@@ -40,6 +40,7 @@
 use alloc::vec::Vec;
 
 use super::{DirReadahead, STEPS_MAX};
+use crate::directories::companions::Rule;
 use crate::directories::directory::{Dir, Entry, Fetched, Opens};
 use crate::directories::event::DirAction;
 use crate::directories::next_files::next_files;
@@ -101,6 +102,7 @@ impl DirReadahead {
         let is_repeated = told || strides || repeats && self.open_order.is_repeated();
         let is_read_by_name = is_ahead && found != Found::Absent && self.is_read_by_name(dir);
         let crossing = if is_repeated { None } else { self.crossing((dir, entry)) };
+        let companion = self.open_companion((dir, entry));
         let Some(known) = self.dirs.get_mut(&dir) else { return };
         let Some(state) = known.entry(entry) else { return };
         let (is_small, is_short, bytes) = (state.is_small_file(), state.is_short_file(), state.bytes());
@@ -146,8 +148,13 @@ impl DirReadahead {
         known.unordered += u32::from(steps == 0 && last.is_some_and(|last| last != run));
         let unordered = known.unordered.min(UNORDERED_MAX);
         // Two files in order make a run if all opens so far were in order, and are chance if many
-        // were not.
-        let in_order = crossing.is_some() || steps.unsigned_abs() > unordered;
+        // were not. Where one lies that is opened for its name says less.
+        let by_name = companion.is_some_and(Rule::is_named);
+        let chance = unordered + u32::from(by_name);
+        if by_name {
+            self.siblings.goes_on(self.now);
+        }
+        let in_order = crossing.is_some() || steps.unsigned_abs() > chance;
         if repeats && !told {
             if fetched {
                 if found == Found::Absent {
@@ -163,9 +170,8 @@ impl DirReadahead {
             let confidence = &mut self.open_stride.confidence;
             if fetched && found == Found::Absent { confidence.missed() } else { confidence.hit(waits) }
         }
-        let is_companion = self.open_companion((dir, entry));
         // A walk fetches small files only. A companion is left to the other one of its pair.
-        let is_left = in_order && is_small || is_repeated || is_companion;
+        let is_left = in_order && is_small || is_repeated || companion.is_some();
         if is_short && !is_left {
             self.fetch_siblings((dir, entry), stays && is_new, found);
         }
