@@ -23,8 +23,14 @@ pub enum Error {
     #[error("{name} walks a tree of its own, which only a testbed holds")]
     TestbedOnly { name: String },
 
-    #[error("{path} belongs to another user, or others may write to it")]
+    #[error("{path} is no folder, belongs to another user, or others may write to it")]
     NotOurs { path: String },
+
+    #[error("{path} was not made by a script of the benchmark, which would remove it")]
+    NotMade { path: String },
+
+    #[error("another benchmark uses {path}")]
+    InUse { path: String },
 
     #[error("{program} prints `{}`, and with its data in a local folder `{}`", shown(.found), shown(.wanted))]
     WrongOutput { program: String, found: String, wanted: String },

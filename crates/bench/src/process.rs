@@ -10,6 +10,7 @@ use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
+use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -114,12 +115,17 @@ impl Process {
     pub(crate) fn answer_at(mut self, limit: Duration, interrupt: &Interrupt) -> Result<(String, Instant), Error> {
         let mut stdout = self.stdout().expect("it was just started");
         // A thread reads while this one waits: the output may be larger than a pipe.
-        let reads = thread::spawn(move || {
+        let (send, answer) = mpsc::channel();
+        thread::spawn(move || {
             let mut answer = String::new();
-            stdout.read_to_string(&mut answer).map(|_| (answer, Instant::now()))
+            let _ = send.send(stdout.read_to_string(&mut answer).map(|_| (answer, Instant::now())));
         });
-        self.finish(limit, interrupt)?;
-        let answer = reads.join().expect("the thread only reads");
+        let group = Pid::from_child(&self.child);
+        let finished = self.finish(limit, interrupt);
+        // What it has started and left behind would hold the pipe, or a mount.
+        let _ = rustix::process::kill_process_group(group, Signal::KILL);
+        finished?;
+        let answer = answer.recv_timeout(GRACE).map_err(|_| Error::protocol("its output does not end"))?;
         answer.map_err(Error::io("reading a program's result"))
     }
 
@@ -231,6 +237,13 @@ mod tests {
         while members.iter().any(alive) {
             thread::sleep(TICK);
         }
+    }
+
+    #[test]
+    fn what_a_program_leaves_behind_does_not_hold_its_answer() {
+        let process = shell("sleep 1000 & echo done");
+        let answer = process.answer(Duration::from_mins(1), &Interrupt::default());
+        assert_eq!(answer.expect("it ends at once"), "done\n");
     }
 
     #[test]

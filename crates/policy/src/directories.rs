@@ -29,7 +29,8 @@
 //! - `open_order`: the order of opens of an earlier epoch; `told_orders`: orders that were told.
 //! - `siblings`: files that come with one that is opened, in no order; `firsts`: which file of
 //!   each directory is opened first.
-//! - `companions`: files whose names begin alike, and that are opened in turn.
+//! - `companions`: files that are opened in turn, and whose names begin alike, or come back in other
+//!   directories.
 //! - `open_after_lookup`: whether programs open the names that they look up.
 //! - `subtree`: whether one request for a subtree replaces many listings.
 //! - `confidence`: how much may be ahead.
@@ -41,7 +42,7 @@
 //! The folder holds no names and no bytes, and does not send requests: the driver does. It does
 //! not evict pages of files; it tells the driver which files are no longer expected. Source:
 //! docs/decisions/0029, 0030, 0034, 0035, 0055, 0056, 0057, 0063,
-//! 0068, 0086, 0088, 0091, 0095, 0100 and 0106.
+//! 0068, 0086, 0088, 0091, 0095, 0100, 0106 and 0110.
 
 pub(crate) mod companions;
 pub(crate) mod confidence;

@@ -48,7 +48,7 @@ pub struct Program {
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum Timed {
-    /// That of the benchmark: from the start of the program to its end.
+    /// That of the benchmark: from the start of the program to the end of its output.
     Whole,
     /// That of the program, which prints seconds as the last line of its output: for one that
     /// loads libraries from a local disk first.

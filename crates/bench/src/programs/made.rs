@@ -3,14 +3,18 @@
 //! A folder is made once and kept, with the script beside it. Another script, or one that did not
 //! come to its end, makes it anew.
 
-use std::fs;
+use std::fs::{self, File};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::thread;
 use std::time::Duration;
 
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
+
 use crate::error::Error;
-use crate::process::Process;
+use crate::process::{Process, TICK};
 use crate::setup::Setup;
 
 /// The longest time that a script may take: it may install packages over a slow link.
@@ -25,24 +29,34 @@ pub struct Script {
     pub text: String,
 }
 
-/// Where folders are made.
-#[derive(Clone, Debug)]
+/// Where folders are made. While it exists, no other benchmark makes any there.
+#[derive(Debug)]
 pub struct Made {
     top: PathBuf,
+    /// Locked.
+    _lock: File,
 }
 
 impl Made {
-    /// In `top`, which is made if it does not exist. It must belong to this user, for what lies
-    /// there is executed.
+    /// In `top`, which is made if it does not exist. It must be a folder of this user, and no link
+    /// that another one may have made, for what lies there is executed.
     pub fn at(top: &Path) -> Result<Self, Error> {
         let io = Error::io("making the folder of programs' data");
         fs::create_dir_all(top).map_err(io)?;
+        let about = fs::symlink_metadata(top).map_err(Error::io("looking at the folder of programs' data"))?;
         let top = top.canonicalize().map_err(Error::io("finding the folder of programs' data"))?;
-        let about = fs::metadata(&top).map_err(Error::io("looking at the folder of programs' data"))?;
-        if about.uid() != rustix::process::geteuid().as_raw() || about.permissions().mode() & 0o022 != 0 {
+        if !about.is_dir()
+            || about.uid() != rustix::process::geteuid().as_raw()
+            || about.permissions().mode() & 0o022 != 0
+        {
             return Err(Error::NotOurs { path: top.display().to_string() });
         }
-        Ok(Self { top })
+        let lock = File::create(top.join("lock")).map_err(Error::io("locking the folder of programs' data"))?;
+        match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => Ok(Self { top, _lock: lock }),
+            Err(Errno::WOULDBLOCK) => Err(Error::InUse { path: top.display().to_string() }),
+            Err(cause) => Err(Error::io("locking the folder of programs' data")(cause.into())),
+        }
     }
 
     /// The folder of `script`, which runs in it if it has not before. `kind` is `data` or `tools`.
@@ -59,24 +73,41 @@ impl Made {
         if folder.is_dir() && fs::read_to_string(&made).is_ok_and(|before| before == *text) {
             return Ok(folder);
         }
-        setup.status(&format!("making {kind} {name}, once"));
-        for old in [fs::remove_file(&made), fs::remove_dir_all(&folder)] {
-            old.or_else(|error| if error.kind() == std::io::ErrorKind::NotFound { Ok(()) } else { Err(error) })
-                .map_err(Error::io("removing what another script has made"))?;
+        if folder.exists() && !runs.exists() {
+            return Err(Error::NotMade { path: folder.display().to_string() });
         }
-        fs::create_dir(&folder).map_err(Error::io("making a folder for a program's data"))?;
+        setup.status(&format!("making {kind} {name}, once"));
         let executable = || {
             fs::write(&runs, text)?;
             fs::set_permissions(&runs, fs::Permissions::from_mode(0o755))
         };
         executable().map_err(Error::io("writing a script"))?;
+        for old in [fs::remove_file(&made), fs::remove_dir_all(&folder)] {
+            old.or_else(|error| if error.kind() == std::io::ErrorKind::NotFound { Ok(()) } else { Err(error) })
+                .map_err(Error::io("removing what another script has made"))?;
+        }
+        fs::create_dir(&folder).map_err(Error::io("making a folder for a program's data"))?;
         let mut command = Command::new(&runs);
         command.current_dir(&folder);
         with_tools(&mut command, tools);
-        let process = Process::start(&mut command, format!("the script of {kind} {name}"))?;
+        let process = start(&mut command, &format!("the script of {kind} {name}"))?;
         process.answer(MAKES_MAX, &setup.interrupt)?;
         fs::write(&made, text).map_err(Error::io("noting that a script has run"))?;
         Ok(folder)
+    }
+}
+
+/// Starts a script that was just written. Another thread of this process may be starting a program,
+/// which holds what is open here until it is executed; the kernel executes no file meanwhile that
+/// is open to be written.
+fn start(command: &mut Command, shown: &str) -> Result<Process, Error> {
+    loop {
+        match Process::start(command, shown.to_owned()) {
+            Err(Error::Spawn { cause, .. }) if cause.kind() == std::io::ErrorKind::ExecutableFileBusy => {
+                thread::sleep(TICK);
+            }
+            started => return started,
+        }
     }
 }
 
@@ -114,6 +145,29 @@ mod tests {
         folder("echo two > a").expect("it runs");
         let names: Vec<_> = fs::read_dir(&first).expect("a folder").map(|entry| entry.unwrap().file_name()).collect();
         assert_eq!(names, ["a"], "nothing of the earlier scripts is left");
+    }
+
+    #[test]
+    fn what_no_script_has_made_is_not_removed() {
+        let top = tempfile::tempdir().expect("a temporary directory");
+        let setup = Setup::new(Interrupt::default(), 1, &|_| {}).expect("a temporary directory");
+        let made = Made::at(top.path()).expect("our own");
+        fs::create_dir(top.path().join("data-x")).expect("a writable directory");
+        fs::write(top.path().join("data-x/mine"), "kept").expect("a writable directory");
+        let error = made.folder(&setup, "data", &script("echo one > a"), None).expect_err("it is not ours");
+        assert!(matches!(error, Error::NotMade { .. }) && top.path().join("data-x/mine").exists(), "{error}");
+    }
+
+    #[test]
+    fn a_folder_is_for_one_benchmark_at_a_time_and_no_link() {
+        let top = tempfile::tempdir().expect("a temporary directory");
+        let made = Made::at(top.path()).expect("our own");
+        assert!(matches!(Made::at(top.path()), Err(Error::InUse { .. })));
+        drop(made);
+        Made::at(top.path()).expect("it is free again");
+        let link = top.path().join("link");
+        std::os::unix::fs::symlink(top.path(), &link).expect("a writable directory");
+        assert!(matches!(Made::at(&link), Err(Error::NotOurs { .. })));
     }
 
     #[test]

@@ -15,14 +15,14 @@ use foreread_workload::{Metric, Program, Timed};
 
 use crate::error::Error;
 use crate::options::Options;
-use crate::process::Process;
+use crate::process::{Process, usage};
 use crate::programs::made::{Made, Script, with_tools};
 use crate::readers::reading::Reading;
 use crate::readers::tree;
 use crate::row::column::Run;
 use crate::subject::client::{NOBODY, Place, Storage, Subject};
-use crate::subject::{backing, objects};
 use crate::subject::server::{Content, Counters, Server};
+use crate::subject::{backing, objects};
 
 /// What is in flight when a program ends arrives within this time, and counts.
 const SETTLES: Duration = Duration::from_millis(500);
@@ -93,7 +93,7 @@ impl<'a> Stage<'a> {
             let took = self.execute(own, None, &Subject::Foreread)?;
             self.compare(&took)?;
             let mut values = BTreeMap::from([(Metric::Seconds, took.seconds)]);
-            values.extend(first(since(self.counters(None)?, before)));
+            values.extend(self.first(since(self.counters(None)?, before)));
             Ok(run(values))
         };
         Some(measured())
@@ -123,7 +123,7 @@ impl<'a> Stage<'a> {
         let fetched = since(self.counters(Some(mounted.dir()))?, if self.server.is_some() { before } else { started });
         values.extend([(Metric::Seconds, took.seconds), (Metric::Cpu, spent.cpu_s)]);
         values.insert(Metric::Rss, spent.rss_max_bytes as f64 / f64::from(1 << 20));
-        values.extend(first(fetched));
+        values.extend(self.first(fetched));
         let over = |metric| Some(values.get(&metric)? / own?.values.get(&metric)?);
         let ratios = [(Metric::SecondsOfOwn, over(Metric::Seconds)), (Metric::FetchedOfOwn, over(Metric::Fetched))];
         if self.program.again {
@@ -138,13 +138,30 @@ impl<'a> Stage<'a> {
             values.insert(Metric::Again, took.seconds);
             if let Some(asked) = since(self.counters(Some(mounted.dir()))?, before) {
                 values.insert(Metric::AgainGets, asked.gets as f64);
-                values.insert(Metric::AgainNames, (asked.heads + asked.lists) as f64);
+                // A mount of the user's storage does not tell them.
+                if self.server.is_some() {
+                    values.insert(Metric::AgainNames, (asked.heads + asked.lists) as f64);
+                }
             }
         }
         values.extend(ratios.into_iter().filter_map(|(metric, value)| Some((metric, value?))));
         values.retain(|_, value| value.is_finite());
         mounted.check()?;
-        Ok(Run { fetched, mount: spent, ..run(values) })
+        let testbed_cpu_s = self.server.as_ref().and_then(|server| usage::cpu_s(server.id()));
+        Ok(Run { fetched, mount: spent, testbed_cpu_s, ..run(values) })
+    }
+
+    /// The figures of what the first run asked for. A mount of the user's storage tells less.
+    fn first(&self, fetched: Option<Counters>) -> impl Iterator<Item = (Metric, f64)> {
+        let names = fetched.filter(|_| self.server.is_some());
+        [
+            (Metric::Fetched, fetched.map(|fetched| fetched.bytes as f64 / 1e6)),
+            (Metric::Gets, fetched.map(|fetched| fetched.gets as f64)),
+            (Metric::Heads, names.map(|names| names.heads as f64)),
+            (Metric::Lists, names.map(|names| names.lists as f64)),
+        ]
+        .into_iter()
+        .filter_map(|(metric, value)| Some((metric, value?)))
     }
 
     /// What was served so far, by the testbed or else to the mount on `dir`.
@@ -217,16 +234,4 @@ fn run(values: BTreeMap<Metric, f64>) -> Run {
 
 fn since(after: Option<Counters>, before: Option<Counters>) -> Option<Counters> {
     Some(after?.since(before?))
-}
-
-/// The figures of what the first run asked for.
-fn first(fetched: Option<Counters>) -> impl Iterator<Item = (Metric, f64)> {
-    fetched.into_iter().flat_map(|fetched| {
-        [
-            (Metric::Fetched, fetched.bytes as f64 / 1e6),
-            (Metric::Gets, fetched.gets as f64),
-            (Metric::Heads, fetched.heads as f64),
-            (Metric::Lists, fetched.lists as f64),
-        ]
-    })
 }

@@ -61,8 +61,14 @@ fn walk(top: &Path, workload: &Workload, tree: Tree, forget: &Forget<'_>) -> Res
 /// An error if the workload needs the kernel's caches dropped and this process may not do that.
 pub(crate) fn may_drop_caches(workload: &Workload) -> Result<(), Error> {
     if matches!(workload.pattern, Pattern::Epochs { .. }) || workload.mount.cache_bytes.is_some() {
-        OpenOptions::new().write(true).open(DROP_CACHES).map_err(|cause| Error::NoCacheDrop { cause })?;
+        need_drop_caches()?;
     }
+    Ok(())
+}
+
+/// An error where the kernel's caches cannot be dropped.
+pub(crate) fn need_drop_caches() -> Result<(), Error> {
+    OpenOptions::new().write(true).open(DROP_CACHES).map_err(|cause| Error::NoCacheDrop { cause })?;
     Ok(())
 }
 

@@ -19,7 +19,7 @@ use crate::row::Row;
 use crate::row::conditions::Conditions;
 
 /// Widths of the fixed columns; a longer text pushes the rest of its line to the right.
-const NAME_WIDTH: usize = 17;
+const NAME_WIDTH: usize = 19;
 const FIGURE_WIDTH: usize = 22;
 const WANTED_WIDTH: usize = 12;
 const VALUE_WIDTH: usize = 15;
@@ -103,14 +103,19 @@ fn of_program(program: &Program) -> Vec<Metric> {
 
 /// How `figure` came out in `row`.
 fn verdict(row: &Row, figure: Figure) -> Verdict {
-    let needs_testbed = matches!(figure.metric, Metric::ThroughputOfCeiling | Metric::OperationsOfBare);
+    let needs_yardstick = matches!(figure.metric, Metric::ThroughputOfCeiling | Metric::OperationsOfBare);
+    let of_names = matches!(figure.metric, Metric::Heads | Metric::Lists | Metric::AgainNames);
+    let needs_testbed = of_names || matches!(figure.metric, Metric::SecondsOfOwn | Metric::FetchedOfOwn);
     let subject = &row.columns[0];
     match subject.value(figure.metric) {
         _ if row.is_void() => Verdict::Void,
         // A good run does not make up for one that failed.
         _ if subject.failure.is_some() => Verdict::Missed,
         Some(value) if figure.met(value) => Verdict::Met,
-        None if needs_testbed && subject.runs.iter().all(|run| run.ceiling_mb_per_s.is_none()) => Verdict::Unmeasurable,
+        None if needs_yardstick && subject.runs.iter().all(|run| run.ceiling_mb_per_s.is_none()) => {
+            Verdict::Unmeasurable
+        }
+        None if needs_testbed && subject.runs.iter().all(|run| run.testbed_cpu_s.is_none()) => Verdict::Unmeasurable,
         _ => Verdict::Missed,
     }
 }

@@ -76,19 +76,19 @@ pub(crate) fn select(names: &[String], usual: impl Fn(&Load) -> bool) -> Result<
     let mut chosen = Vec::new();
     for name in names {
         let path = Path::new(name);
-        if path.is_dir() {
+        if name == PROGRAMS {
+            chosen.extend(built_in(catalogue::PROGRAMS)?);
+        } else if path.is_dir() {
             for path in tomls(path)? {
                 chosen.extend(Some(read(&path)?).filter(|chosen| usual(&chosen.load)));
             }
         } else if path.extension().is_some_and(|extension| extension == "toml") {
             chosen.push(read(path)?);
-        } else if name == PROGRAMS {
-            chosen.extend(built_in(catalogue::PROGRAMS)?);
         } else if let Some(text) = catalogue::text(name) {
             chosen.push(parse(name, text.to_owned())?);
         } else {
             let known = catalogue::TEXTS.iter().chain(catalogue::PROGRAMS).map(|(name, _)| *name);
-            let known: Vec<&str> = known.collect();
+            let known: Vec<&str> = known.chain([PROGRAMS]).collect();
             return Err(Error::NoWorkload { name: name.clone(), known: known.join(", ") });
         }
     }

@@ -10,10 +10,10 @@ use std::process::ExitCode;
 
 use foreread::backend::shown;
 use foreread_bench::{
-    Cast, Conditions, Error, Made, Options, Regions, Row, Script, Setup, Storage, child, measure, measure_program,
+    Cast, Conditions, Error, Made, Options, Regions, Script, Setup, Storage, child, measure, measure_program,
     need_fuse, report,
 };
-use foreread_workload::{Baseline, Load, Program};
+use foreread_workload::{Baseline, Load};
 
 use crate::args::storage::{LocalReads, StorageArgs};
 use crate::args::workloads::{self, Chosen};
@@ -35,7 +35,7 @@ use error::Failed;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "More, with command lines of other clients: `foreread bench --help`.", after_long_help = EXAMPLES)]
 pub(crate) struct BenchArgs {
-    /// Names of workloads, or paths of TOML files; by default all built-in ones
+    /// Names of workloads, or paths of TOML files; by default all built-in ones but programs
     workloads: Vec<String>,
 
     /// Read this storage instead of a testbed: `s3://BUCKET/PREFIX` and so on
@@ -73,7 +73,8 @@ pub(crate) struct BenchArgs {
     /// Where the data and the tools of programs lie, or are made [default: /var/tmp/foreread-programs-UID]
     ///
     /// Scripts fill it from package registries, once. With `--url`, the storage must hold the same
-    /// data: copy the folder `data-NAME` there.
+    /// data: copy the folder `data-NAME` there. Where a program is measured without root as well,
+    /// all folders above must be open to everyone.
     #[arg(long, value_name = "FOLDER")]
     data: Option<PathBuf>,
 
@@ -100,7 +101,7 @@ pub(crate) struct BenchArgs {
 
 const EXAMPLES: &str = "\
 Examples:
-  foreread bench                               every workload, about three quarters of an hour
+  foreread bench                               every workload but programs, about three quarters of an hour
   foreread bench sequential-1m random-4k-16    these two
   foreread bench --check --json result.json    for a script
   foreread bench find ls grep small epoch      trees of directories; epoch drops the kernel's caches
@@ -155,6 +156,7 @@ pub(crate) fn run(args: &BenchArgs) -> miette::Result<ExitCode> {
     if chosen.iter().any(|chosen| mounts(&chosen.load)) {
         need_fuse().map_err(Failed)?;
     }
+    let casts = chosen.iter().map(scripts).collect::<Result<Vec<_>, _>>()?;
     let programs = chosen.iter().any(|chosen| matches!(chosen.load, Load::Program(_)));
     let made = programs.then(|| Made::at(&folder(args))).transpose().map_err(Failed)?;
     let interrupt = interrupt::listen().map_err(error::signals)?;
@@ -174,14 +176,22 @@ pub(crate) fn run(args: &BenchArgs) -> miette::Result<ExitCode> {
         yardsticks: true,
         local_threads: args.storage.local_reads == LocalReads::Threads,
     };
-    if workloads().next().is_some() {
-        status.aside(|| output::line(format_args!("{}", report::header(&bench.columns()))))?;
-    }
     let mut rows = Vec::new();
-    for chosen in &chosen {
-        let row = match (&chosen.load, &made) {
-            (Load::Program(program), Some(made)) => measure_one(&bench, made, chosen, program)?,
-            (Load::Reads(workload), _) => measure(&bench, workload, &chosen.text).map_err(Failed)?,
+    // Rows with other columns than all have stand under a line of their own.
+    let mut has_header = false;
+    for (chosen, cast) in chosen.iter().zip(&casts) {
+        let row = match (&chosen.load, &made, cast) {
+            (Load::Program(program), Some(made), Some((data, tools))) => {
+                has_header = false;
+                let cast = Cast { program, data, tools: tools.as_ref() };
+                measure_program(&bench, made, &cast).map_err(Failed)?
+            }
+            (Load::Reads(workload), ..) => {
+                if !std::mem::replace(&mut has_header, true) {
+                    status.aside(|| output::line(format_args!("{}", report::header(&bench.columns()))))?;
+                }
+                measure(&bench, workload, &chosen.text).map_err(Failed)?
+            }
             _ => continue,
         };
         status.aside(|| output::print(format_args!("{}", report::table(&row))))?;
@@ -201,16 +211,13 @@ pub(crate) fn run(args: &BenchArgs) -> miette::Result<ExitCode> {
     Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
-/// Measures a program with the scripts that it names.
-fn measure_one(bench: &Options<'_>, made: &Made, chosen: &Chosen, program: &Program) -> miette::Result<Row> {
-    let script = |kind, name: &String| {
-        let text = chosen.script(kind, name)?;
-        Ok::<_, workloads::Error>(Script { name: name.clone(), text })
-    };
+/// The scripts of data and tools that a program names; `None` for reads.
+fn scripts(chosen: &Chosen) -> Result<Option<(Script, Option<Script>)>, workloads::Error> {
+    let Load::Program(program) = &chosen.load else { return Ok(None) };
+    let script = |kind, name: &String| Ok(Script { name: name.clone(), text: chosen.script(kind, name)? });
     let data = script("data", &program.data)?;
     let tools = program.tools.as_ref().map(|name| script("tools", name)).transpose()?;
-    let cast = Cast { program, data: &data, tools: tools.as_ref() };
-    Ok(measure_program(bench, made, &cast).map_err(Failed)?)
+    Ok(Some((data, tools)))
 }
 
 /// Where the data of programs lies.

@@ -30,7 +30,7 @@
 //! of files that are only guessed themselves are bought with credit.
 //!
 //! *Invariants:* at most [`RULES_MAX`] and [`NAMED_MAX`] rules are kept. After a program has stopped opening
-//! companions, no more than the highest score come of files that it opens.
+//! companions, no more than the highest score come by each rule of files that it opens.
 //!
 //! This file does not know files, and fetches none: that is `path/companions`. Source:
 //! docs/decisions/0088 and 0110.
@@ -104,6 +104,8 @@ pub(crate) struct Companions {
     /// The files with which programs came to the last directories, when that was, and how many
     /// pairs were made of each since; the directory of the last open first.
     firsts: VecDeque<(Member, Nanos, usize)>,
+    /// By which rule the file of the last open was expected.
+    expected: Option<Rule>,
     /// Each with its score, the one that held last first.
     rules: Vec<(Rule, u32)>,
     /// What companions of files that are not opened yet may be fetched with, and companions that
@@ -117,6 +119,7 @@ impl Default for Companions {
         Self {
             last: VecDeque::new(),
             firsts: VecDeque::new(),
+            expected: None,
             rules: Vec::new(),
             credit: Credit::growing(CREDIT_FIRST),
             credit_long: Credit::growing(CREDIT_LONG_FIRST),
@@ -142,13 +145,14 @@ impl Companions {
     /// The file with which a program came to the directory of this one, if it is one of the next
     /// few.
     fn first(&mut self, file: Member, now: Nanos) -> Option<Member> {
-        let Some(at) = self.firsts.iter().position(|(first, ..)| first.dir == file.dir) else {
+        let found = self.firsts.iter().position(|(first, ..)| first.dir == file.dir);
+        let before = found.and_then(|at| self.firsts.remove(at));
+        let Some((first, opened, pairs)) = before.filter(|&(_, opened, _)| now.since(opened) < RECENT) else {
             self.firsts.truncate(DIRS_MAX - 1);
             self.firsts.push_front((file, now, 0));
             return None;
         };
-        let (first, opened, pairs) = self.firsts.remove(at)?;
-        let makes = first.name() != file.name() && pairs < PAIRS_MAX && now.since(opened) < RECENT;
+        let makes = first.name() != file.name() && pairs < PAIRS_MAX;
         self.firsts.push_front((first, opened, pairs + usize::from(makes)));
         makes.then_some(first)
     }
@@ -166,6 +170,15 @@ impl Companions {
             is_kept
         });
         score >= FOLLOWED_MIN
+    }
+
+    /// By which rule the file of the last open was expected.
+    pub(crate) fn expected(&self) -> Option<Rule> {
+        self.expected
+    }
+
+    pub(crate) fn set_expected(&mut self, rule: Option<Rule>) {
+        self.expected = rule;
     }
 
     /// All rules for the companions of a file.

@@ -30,6 +30,7 @@ use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
+use crate::directories::companions::Name;
 use crate::directories::confidence::Confidence;
 use crate::directories::event::Child;
 use crate::directories::firsts::{Firsts, Kinds};
@@ -252,6 +253,28 @@ impl Entry {
 }
 
 impl Dir {
+    /// Where the file of this name lies, of the `most` entries that are nearest to a place, but for
+    /// the entry `not`.
+    pub(crate) fn place_of(&self, name: Name, near: u32, most: usize, not: Option<u32>) -> Option<u32> {
+        let near = near.clamp(self.gone, self.end());
+        let mut after = near..self.end().min(near.saturating_add(most as u32 / 2));
+        let mut before = (self.gone.max(near.saturating_sub(most as u32 / 2))..near).rev();
+        let is_it = |&place: &u32| {
+            let child = self.get(place).map(|state| state.child);
+            let is_named = matches!(child, Some(Child::File { kind, stem, .. }) if (kind, stem) == name);
+            is_named && not != Some(place)
+        };
+        loop {
+            let (next, last) = (after.next(), before.next());
+            if next.is_none() && last.is_none() {
+                return None;
+            }
+            if let Some(place) = next.filter(is_it).or_else(|| last.filter(is_it)) {
+                return Some(place);
+            }
+        }
+    }
+
     /// Whether any of its listing is in flight.
     pub(crate) fn is_coming(&self) -> bool {
         self.coming != Coming::Nothing

@@ -6,12 +6,13 @@
 //! ```
 //!
 //! A directory remembers the first files that were opened in those one and two levels below it, by
-//! their place and kind. One that repeats within a second is one that a program looks for in each.
+//! their kind, their name and their place. One that repeats within a second is one that a program
+//! looks for in each: by its name, wherever that lies, or else by its place.
 //!
 //! *Invariant:* a directory remembers at most [`FIRSTS_MAX`].
 //!
 //! This file does not know files, and fetches none: that is `path/beside`. Source:
-//! docs/decisions/0086.
+//! docs/decisions/0086 and 0110.
 
 use alloc::vec::Vec;
 
@@ -44,6 +45,28 @@ pub(crate) struct First {
     /// The file's place there.
     pub(crate) entry: u32,
     pub(crate) kinds: Kinds,
+    /// A hash of what its name has before the first dot; 0 if that is not known.
+    pub(crate) stem: u32,
+}
+
+/// How a first file is like an earlier one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Repeats {
+    Name,
+    Place,
+}
+
+impl First {
+    /// How it is like another one, if it is.
+    fn repeats(self, other: Self) -> Option<Repeats> {
+        if (self.below, self.kinds) != (other.below, other.kinds) {
+            None
+        } else if self.stem != 0 && self.stem == other.stem {
+            Some(Repeats::Name)
+        } else {
+            (self.entry == other.entry).then_some(Repeats::Place)
+        }
+    }
 }
 
 /// The first files that were opened last in the directories below one, and when they were. A
@@ -52,13 +75,15 @@ pub(crate) struct First {
 pub(crate) struct Firsts(Vec<(First, Nanos)>);
 
 impl Firsts {
-    /// A first file is opened. Returns whether one like it was within the last second.
-    pub(crate) fn opened(&mut self, first: First, now: Nanos) -> bool {
-        let found = self.0.iter().position(|&(last, _)| last == first);
+    /// A first file is opened. Returns how it is like one of the last second.
+    pub(crate) fn opened(&mut self, first: First, now: Nanos) -> Option<Repeats> {
+        let like = |how| self.0.iter().position(|&(last, _)| first.repeats(last) == Some(how));
+        let found = like(Repeats::Name).or_else(|| like(Repeats::Place));
         let before = found.map(|at| self.0.remove(at));
         self.0.truncate(FIRSTS_MAX - 1);
         self.0.insert(0, (first, now));
-        before.is_some_and(|(_, opened)| now.since(opened) < RECENT)
+        let (last, opened) = before?;
+        first.repeats(last).filter(|_| now.since(opened) < RECENT)
     }
 }
 
@@ -78,12 +103,29 @@ mod tests {
 
     #[test]
     fn one_of_the_last_four_repeats_within_a_second() {
-        let first = |entry| First { below: None, entry, kinds: Kinds::default() };
+        let first = |entry| First { below: None, entry, kinds: Kinds::default(), stem: 0 };
         let mut firsts = Firsts::default();
-        let mut open = |entry, at| firsts.opened(first(entry), Nanos::from_millis(at));
+        let mut open = |entry, at| firsts.opened(first(entry), Nanos::from_millis(at)).is_some();
         assert!((0..4).all(|entry| !open(entry, 0)));
         assert!((0..4).all(|entry| open(entry, 500)));
         assert!(!open(4, 600) && !open(0, 700), "four others came after it");
         assert!(!open(4, 1_600) && open(4, 1_700));
+    }
+
+    #[test]
+    fn a_name_repeats_wherever_it_lies_and_a_place_whatever_its_name() {
+        let mut firsts = Firsts::default();
+        let mut open = |entry, stem, kind| {
+            let first = First { below: None, entry, kinds: Kinds::one(kind), stem };
+            firsts.opened(first, Nanos::from_millis(0))
+        };
+        assert_eq!(open(3, 7, 1), None);
+        assert_eq!(open(5, 7, 1), Some(Repeats::Name));
+        assert_eq!(open(5, 8, 1), Some(Repeats::Place));
+        assert_eq!((open(6, 9, 1), open(5, 8, 1)), (None, Some(Repeats::Name)));
+        assert_eq!(open(5, 9, 1), Some(Repeats::Name), "though another one was at that place later");
+        assert_eq!(open(5, 8, 2), None, "another kind");
+        assert_eq!(open(6, 0, 1), None);
+        assert_eq!(open(7, 0, 1), None, "names that are not known are not alike");
     }
 }

@@ -15,7 +15,7 @@
 //!
 //! *Invariant:* siblings fetched and not opened never exceed the credit that was given.
 //!
-//! Cousins are files at the same place of other directories.
+//! Cousins are files of the same name, or at the same place, in other directories.
 //!
 //! This file does not know files: which ones are near, and whether they are small, is decided by
 //! `path/beside`. Readers in order are a walk's. Source: docs/decisions/0057 and 0086.
@@ -63,7 +63,7 @@ impl Siblings {
         self.credit_for(is_small).hit(bytes);
     }
 
-    /// A file is opened that would have been a sibling, and came for its name.
+    /// A file is opened that was expected for its name: siblings go on as if one was opened.
     pub(crate) fn goes_on(&mut self, now: Nanos) {
         self.hit = Some(now);
     }

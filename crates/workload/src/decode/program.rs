@@ -31,6 +31,9 @@ pub(super) fn program(mut top: Section<'_>, mut section: Section<'_>) -> Result<
     let Device::Store(store) = super::device(&mut section)? else {
         return Err(section.breaks("a program reads an object store: `first_byte` and `connection_rate` describe it"));
     };
+    if store.ceiling_min_bytes_per_s.is_some() {
+        return Err(section.breaks("no bare client is measured beside a program: leave out `ceiling_min`"));
+    }
     section.end()?;
     let mut section = top.section("mount")?;
     let mount =

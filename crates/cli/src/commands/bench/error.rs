@@ -32,6 +32,8 @@ impl Diagnostic for Failed {
             }
             Error::NoCacheDrop { .. } => "run as root: only root may write to /proc/sys/vm/drop_caches",
             Error::NotOurs { .. } => "name another folder with --data: what lies there is executed",
+            Error::NotMade { .. } => "name another folder with --data, or remove that one",
+            Error::InUse { .. } => "wait for its end, or name another folder with --data",
             Error::WrongOutput { .. } => {
                 "this is a defect of the mount, or the program prints something else at each run: please report it"
             }

@@ -5,31 +5,33 @@
 //!                     ^ opened     ^             ^         nearest first
 //!
 //!   cousins    pkg/x/cache/ 0 1 2    pkg/y/cache/ 0 1      the first file that was opened in x
-//!                           ^ first               ^        and in y lies at the same place: the
-//!              pkg/z/cache/ 0 1 2                          same place in others that are known
-//!                           ^ fetched
+//!                           ^ first               ^        and in y has the same name, or lies at
+//!              pkg/z/cache/ 0 1 2                          the same place: that of the same name, or
+//!                           ^ fetched                      at the same place, in others
 //! ```
 //!
 //! A program that opens files by name comes to a directory with one certain file: the module that
 //! stands for a package, a manifest, a thumbnail. It waits for that one in each directory, since
 //! siblings come with the second open at the earliest. Where the first file of two directories in
-//! the same one (or one level further up) lay at the same place, of the same kind, and was opened
-//! within a second, policy guesses that it does in the next ones as well. Cousins are bought with
-//! credit of their own.
+//! the same one (or one level further up) had the same name, or lay at the same place and was of
+//! the same kind, and was opened within a second, policy guesses that it does in the next ones as
+//! well. Cousins are bought with credit of their own.
 //!
 //! *Invariant:* siblings and cousins that are fetched and not opened never exceed their credit.
 //!
 //! This file does not decide how many siblings are ahead (`siblings`), nor what is read of a file
 //! that is not small (`files/whole`). It does not list directories for cousins: what is not known
-//! has none. Source: docs/decisions/0057 (siblings) and 0086 (kinds, longer files and cousins).
+//! has none. Source: docs/decisions/0057 (siblings), 0086 (kinds, longer files
+//! and cousins) and 0110 (cousins by their names).
 
 use alloc::vec::Vec;
 
 use super::contents::{FETCHES_MAX, LONG_BYTES};
 use super::{DirReadahead, STEPS_MAX};
+use crate::directories::companions::Name;
 use crate::directories::directory::{Entry, Fetched, Opens};
 use crate::directories::event::{Child, DirAction};
-use crate::directories::firsts::First;
+use crate::directories::firsts::{First, Repeats};
 use crate::directories::open_order::FileRef;
 use crate::directories::strays::cost_across;
 use crate::units::{DirId, Found};
@@ -81,31 +83,28 @@ impl DirReadahead {
         }
     }
 
-    /// The first file in a directory is opened. Fetches what lies at the same place in directories
+    /// The first file in a directory is opened. Fetches its cousins in directories
     /// beside that one, and beside the one above it, if the first file of another of them lay
     /// there, too.
     pub(super) fn fetch_cousins(&mut self, (dir, entry): FileRef) {
         if !self.options.readahead || self.refused {
             return;
         }
-        let Some(kinds) = self.dirs.get(&dir).and_then(|known| known.get(entry)).map(|state| state.kinds()) else {
-            return;
-        };
+        let Some(state) = self.dirs.get(&dir).and_then(|known| known.get(entry)) else { return };
+        let Child::File { kind, stem, .. } = state.child else { return };
+        let kinds = state.kinds();
         let Some(&(parent, at)) = self.parents.get(&dir) else { return };
-        let first = First { below: None, entry, kinds };
-        self.first_opened(parent, at, first);
+        let first = First { below: None, entry, kinds, stem };
+        self.first_opened(parent, at, first, (kind, stem));
         let Some(&(above, above_at)) = self.parents.get(&parent) else { return };
         let below = self.dirs.get(&parent).map(|known| known.subdirs.partition_point(|&subdir| subdir < at));
-        self.first_opened(above, above_at, First { below, ..first });
+        self.first_opened(above, above_at, First { below, ..first }, (kind, stem));
     }
 
-    /// The first file was opened below the entry `at` of `above`.
-    fn first_opened(&mut self, above: DirId, at: u32, first: First) {
+    /// The first file, of this name, was opened below the entry `at` of `above`.
+    fn first_opened(&mut self, above: DirId, at: u32, first: First, name: Name) {
         let Some(known) = self.dirs.get_mut(&above) else { return };
-        let repeated = known.firsts.opened(first, self.now);
-        if !repeated {
-            return;
-        }
+        let Some(repeats) = known.firsts.opened(first, self.now) else { return };
         self.cousins.confidence.open(COUSINS_FIRST);
         let mut left = self.cousins.confidence.size();
         let Some(known) = self.dirs.get(&above) else { return };
@@ -131,11 +130,13 @@ impl DirReadahead {
             let Some(known) = self.dirs.get(&cousin).filter(|known| is_fresh(known) && known.run.is_none()) else {
                 continue;
             };
-            let Some(state) = known.get(first.entry).filter(|state| state.is_small_file()) else { continue };
-            if state.kinds() != first.kinds
-                || state.opens != Opens::Never
-                || self.fetches.contains(&(cousin, first.entry))
-            {
+            let place = match repeats {
+                Repeats::Name => known.place_of(name, first.entry, COUSINS_ENTRIES, None),
+                Repeats::Place => Some(first.entry),
+            };
+            let Some(place) = place else { continue };
+            let Some(state) = known.get(place).filter(|state| state.is_small_file()) else { continue };
+            if state.kinds() != first.kinds || state.opens != Opens::Never || self.fetches.contains(&(cousin, place)) {
                 continue;
             }
             if state.fetched != Fetched::No {
@@ -146,7 +147,7 @@ impl DirReadahead {
                 break;
             }
             left -= 1;
-            wanted.push((cousin, first.entry));
+            wanted.push((cousin, place));
         }
         for &file in &wanted {
             self.fetch_as(file, Fetched::Cousin);
@@ -181,3 +182,8 @@ const COUSINS_FIRST: u32 = 4;
 /// directories were seen already. Higher: the first open in a directory of many takes longer.
 /// Source: a guess, not measured.
 const COUSINS_STEPS: usize = 64;
+
+/// Entries of each of them among which a cousin is sought by its name. Lower: cousins are missed
+/// where they lie at other places in large directories. Higher: the first open in a directory of
+/// many takes longer. Source: a guess, not measured; a package has fewer.
+const COUSINS_ENTRIES: usize = 64;

@@ -9,7 +9,7 @@
 //!                ^                 ^
 //! ```
 //!
-//! A companion by its whole name comes with the file that is opened first in its directory.
+//! A companion by its whole name comes with the file of the first name, in any directory.
 //!
 //! A companion is sought in the order of the listing around the place that corresponds to that of
 //! its file, since names that begin alike lie at like places.
@@ -34,7 +34,9 @@ impl DirReadahead {
     /// itself expected as one.
     pub(super) fn open_companion(&mut self, file: FileRef) -> Option<Rule> {
         let member = self.member(file)?;
-        let (pairs, first) = self.companions.opened(member, self.now)?;
+        let Some((pairs, first)) = self.companions.opened(member, self.now) else {
+            return self.companions.expected();
+        };
         let alike = |pair: Member| {
             let toward = self.toward(pair.dir, member.dir)?;
             Some(Rule::Alike { from: pair.kind, to: member.kind, toward })
@@ -43,6 +45,7 @@ impl DirReadahead {
         rules.extend(first.map(|first| Rule::Named { from: first.name(), to: member.name() }));
         let expected =
             rules.into_iter().fold(None, |by, rule| if self.companions.held(rule) { Some(rule) } else { by });
+        self.companions.set_expected(expected);
         for rule in self.companions.rules(member).collect::<Vec<_>>() {
             if let Some(companion) = self.companion(file, member, rule)
                 && self.companions.tried(rule)
@@ -124,25 +127,9 @@ impl DirReadahead {
             }
         };
         let (from, to) = (self.dirs.get(&dir)?, self.dirs.get(&there)?);
-        let is_companion = |place: &u32| {
-            let child = to.get(*place).map(|state| state.child);
-            matches!(child, Some(Child::File { kind, stem, .. }) if (kind, stem) == name)
-                && (there, *place) != (dir, entry)
-        };
         // Names lie at like places in both.
         let near = u64::from(entry) * u64::from(to.end()) / u64::from(from.end().max(1));
-        let near = near.min(u64::from(to.end())) as u32;
-        let after = near..to.end().min(near.saturating_add(STEPS_MAX as u32 / 2));
-        let before = (to.gone.max(near.saturating_sub(STEPS_MAX as u32 / 2))..near).rev();
-        let (mut after, mut before) = (after, before);
-        loop {
-            let (next, last) = (after.next(), before.next());
-            if next.is_none() && last.is_none() {
-                return None;
-            }
-            if let Some(place) = next.filter(is_companion).or_else(|| last.filter(is_companion)) {
-                return Some((there, place));
-            }
-        }
+        let place = to.place_of(name, near as u32, STEPS_MAX, (there == dir).then_some(entry))?;
+        Some((there, place))
     }
 }

@@ -102,6 +102,12 @@ impl DirReadahead {
         let is_repeated = told || strides || repeats && self.open_order.is_repeated();
         let is_read_by_name = is_ahead && found != Found::Absent && self.is_read_by_name(dir);
         let crossing = if is_repeated { None } else { self.crossing((dir, entry)) };
+        if let Some(state) = self.dirs.get(&dir).and_then(|known| known.get(entry))
+            && matches!(before, Fetched::Companion | Fetched::Along)
+            && found != Found::Absent
+        {
+            self.companions.paid(state.bytes(), state.is_small_file(), before, true);
+        }
         let companion = self.open_companion((dir, entry));
         let Some(known) = self.dirs.get_mut(&dir) else { return };
         let Some(state) = known.entry(entry) else { return };
@@ -132,11 +138,8 @@ impl DirReadahead {
             (Fetched::Cousin, Found::Absent) => self.cousins.confidence.missed(),
             (Fetched::Cousin, _) => self.cousins.hit(cost_across(bytes), found == Found::InFlight),
             (Fetched::Across, Found::InFlight | Found::Resident) => self.across.hit(cost_across(bytes)),
-            (Fetched::Companion | Fetched::Along, Found::InFlight | Found::Resident) => {
-                self.companions.paid(bytes, is_small, before, true);
-            }
-            (Fetched::Companion | Fetched::Along | Fetched::Across, Found::Absent)
-            | (Fetched::No | Fetched::Ahead, _) => {}
+            (Fetched::Across, Found::Absent)
+            | (Fetched::No | Fetched::Ahead | Fetched::Companion | Fetched::Along, _) => {}
         }
         // A file that was looked up first was no prediction, and a sibling none of a walk.
         let fetched = fetched && !named && !beside;
