@@ -29,8 +29,8 @@
 //! - `open_order`: the order of opens of an earlier epoch; `told_orders`: orders that were told.
 //! - `siblings`: files that come with one that is opened, in no order; `firsts`: which file of
 //!   each directory is opened first.
-//! - `companions`: files that are opened in turn, and whose names begin alike, or come back in other
-//!   directories.
+//! - `companions`: files that are opened in turn, and whose names begin alike, or come back in
+//!   other directories.
 //! - `open_after_lookup`: whether programs open the names that they look up.
 //! - `subtree`: whether one request for a subtree replaces many listings.
 //! - `confidence`: how much may be ahead.

@@ -99,8 +99,8 @@ pub enum Metric {
     StatsPerEntry,
     /// Requests for data, for each file that was read.
     ReadsPerFile,
-    /// The first run of a program, over the same program without a mount, in the same run. Of programs
-    /// only, as are those that follow.
+    /// The first run of a program, over the same program without a mount, in the same run. Of
+    /// programs only, as are those that follow.
     SecondsOfOwn,
     /// The program's second run through the same mount, with the kernel's caches dropped between.
     Again,

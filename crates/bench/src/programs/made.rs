@@ -97,9 +97,9 @@ impl Made {
     }
 }
 
-/// Starts a script that was just written. Another thread of this process may be starting a program,
-/// which holds what is open here until it is executed; the kernel executes no file meanwhile that
-/// is open to be written.
+/// Starts a script that was just written. Another thread of this process may be starting a
+/// program, which holds what is open here until it is executed; the kernel executes no file
+/// meanwhile that is open to be written.
 fn start(command: &mut Command, shown: &str) -> Result<Process, Error> {
     loop {
         match Process::start(command, shown.to_owned()) {

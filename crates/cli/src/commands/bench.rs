@@ -70,11 +70,11 @@ pub(crate) struct BenchArgs {
     #[arg(long)]
     list: bool,
 
-    /// Where the data and the tools of programs lie, or are made [default: /var/tmp/foreread-programs-UID]
+    /// Where the data and the tools of programs lie, or are made
     ///
-    /// Scripts fill it from package registries, once. With `--url`, the storage must hold the same
-    /// data: copy the folder `data-NAME` there. Where a program is measured without root as well,
-    /// all folders above must be open to everyone.
+    /// By default `/var/tmp/foreread-programs-UID`. Scripts fill it from package registries, once.
+    /// With `--url`, the storage must hold the same data: copy the folder `data-NAME` there. Where a
+    /// program is measured without root as well, all folders above must be open to everyone.
     #[arg(long, value_name = "FOLDER")]
     data: Option<PathBuf>,
 

@@ -29,8 +29,9 @@
 //! A companion of a file that is opened comes at once: the score bounds what comes in vain. Those
 //! of files that are only guessed themselves are bought with credit.
 //!
-//! *Invariants:* at most [`RULES_MAX`] and [`NAMED_MAX`] rules are kept. After a program has stopped opening
-//! companions, no more than the highest score come by each rule of files that it opens.
+//! *Invariants:* at most [`RULES_MAX`] and [`NAMED_MAX`] rules are kept. After a program has
+//! stopped opening companions, no more than the highest score come by each rule of files that it
+//! opens.
 //!
 //! This file does not know files, and fetches none: that is `path/companions`. Source:
 //! docs/decisions/0088 and 0110.
@@ -40,6 +41,7 @@ use alloc::vec::Vec;
 
 use crate::credit::Credit;
 use crate::directories::directory::Fetched;
+use crate::directories::event::Name;
 use crate::directories::strays::cost_across;
 use crate::units::{DirId, Nanos};
 
@@ -62,10 +64,6 @@ pub(crate) enum Toward {
     /// In this one of the subdirectories of the one above.
     Beside(usize),
 }
-
-/// The name of a file, as far as a listing tells it: its kind, and a hash of what stands before the
-/// first dot.
-pub(crate) type Name = (u8, u32);
 
 impl Member {
     pub(crate) fn name(self) -> Name {
@@ -230,17 +228,17 @@ const RECENT: Nanos = Nanos::from_millis(1_000);
 /// guess, not measured; twice the workers of a usual loader.
 const LAST_MAX: usize = 16;
 
-/// Rules of stems that are kept. Lower: programs that open several kinds of pairs wait for companions. Higher: each
-/// open takes longer. Source: a guess, not measured; an import has two.
+/// Rules of stems that are kept. Lower: programs that open several kinds of pairs wait for
+/// companions. Higher: each open takes longer. Source: a guess, not measured; an import has two.
 const RULES_MAX: usize = 8;
 
 /// Directories that a program opens files of in turn, at most. Lower: readers side by side make no
-/// pairs of names. Higher: one that comes back to a directory does not begin anew there. Source: as
-/// for siblings, docs/decisions/0086.
+/// pairs of names. Higher: one that comes back to a directory does not begin anew there. Source:
+/// as for siblings, docs/decisions/0086.
 const DIRS_MAX: usize = 4;
 
-/// Opens in a directory that make pairs with the first one. Lower: the later ones are waited for in
-/// each directory. Higher: rules are forgotten for pairs that do not come back. Source:
+/// Opens in a directory that make pairs with the first one. Lower: the later ones are waited for
+/// in each directory. Higher: rules are forgotten for pairs that do not come back. Source:
 /// docs/decisions/0110.
 const PAIRS_MAX: usize = 4;
 

@@ -30,9 +30,8 @@ use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
-use crate::directories::companions::Name;
 use crate::directories::confidence::Confidence;
-use crate::directories::event::Child;
+use crate::directories::event::{Child, Name};
 use crate::directories::firsts::{Firsts, Kinds};
 use crate::directories::open_run::{OpenRun, Opened};
 use crate::directories::relisting::Relisting;
@@ -253,8 +252,8 @@ impl Entry {
 }
 
 impl Dir {
-    /// Where the file of this name lies, of the `most` entries that are nearest to a place, but for
-    /// the entry `not`.
+    /// Where the file of this name lies, of the `most` entries that are nearest to a place, but
+    /// for the entry `not`.
     pub(crate) fn place_of(&self, name: Name, near: u32, most: usize, not: Option<u32>) -> Option<u32> {
         let near = near.clamp(self.gone, self.end());
         let mut after = near..self.end().min(near.saturating_add(most as u32 / 2));

@@ -37,6 +37,9 @@ pub enum Child {
     },
 }
 
+/// The name of a file, as far as a listing tells it: its kind and its stem.
+pub(crate) type Name = (u8, u32);
+
 /// What directories may take of a budget, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DirShares {

@@ -1,5 +1,6 @@
 //! The file of a program: `[program]` in place of files and a pattern.
 
+use super::device::device;
 use super::expect::figures_of_program;
 use super::section::{Placed, Section};
 use crate::error::Error;
@@ -28,7 +29,7 @@ pub(super) fn program(mut top: Section<'_>, mut section: Section<'_>) -> Result<
     section.end()?;
 
     let mut section = top.section("device")?;
-    let Device::Store(store) = super::device(&mut section)? else {
+    let Device::Store(store) = device(&mut section)? else {
         return Err(section.breaks("a program reads an object store: `first_byte` and `connection_rate` describe it"));
     };
     if store.ceiling_min_bytes_per_s.is_some() {

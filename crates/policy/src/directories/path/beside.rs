@@ -6,8 +6,8 @@
 //!
 //!   cousins    pkg/x/cache/ 0 1 2    pkg/y/cache/ 0 1      the first file that was opened in x
 //!                           ^ first               ^        and in y has the same name, or lies at
-//!              pkg/z/cache/ 0 1 2                          the same place: that of the same name, or
-//!                           ^ fetched                      at the same place, in others
+//!              pkg/z/cache/ 0 1 2                          the same place: what has that name in
+//!                           ^ fetched                      others, or else lies there
 //! ```
 //!
 //! A program that opens files by name comes to a directory with one certain file: the module that
@@ -28,9 +28,8 @@ use alloc::vec::Vec;
 
 use super::contents::{FETCHES_MAX, LONG_BYTES};
 use super::{DirReadahead, STEPS_MAX};
-use crate::directories::companions::Name;
 use crate::directories::directory::{Entry, Fetched, Opens};
-use crate::directories::event::{Child, DirAction};
+use crate::directories::event::{Child, DirAction, Name};
 use crate::directories::firsts::{First, Repeats};
 use crate::directories::open_order::FileRef;
 use crate::directories::strays::cost_across;
