@@ -73,8 +73,8 @@ pub(crate) struct BenchArgs {
     /// Where the data and the tools of programs lie, or are made
     ///
     /// By default `/var/tmp/foreread-programs-UID`. Scripts fill it from package registries, once.
-    /// With `--url`, the storage must hold the same data: copy the folder `data-NAME` there. Where a
-    /// program is measured without root as well, all folders above must be open to everyone.
+    /// With `--url`, the storage must hold the same data: copy the folder `data-NAME` there. Where
+    /// a program is measured without root as well, all folders above must be open to everyone.
     #[arg(long, value_name = "FOLDER")]
     data: Option<PathBuf>,
 
