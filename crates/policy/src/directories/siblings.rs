@@ -63,7 +63,7 @@ impl Siblings {
         self.credit_for(is_small).hit(bytes);
     }
 
-    /// A file is opened that was expected for its name: siblings go on as if one was opened.
+    /// A file is opened that came for its name: siblings go on as if one was opened.
     pub(crate) fn goes_on(&mut self, now: Nanos) {
         self.hit = Some(now);
     }

@@ -102,9 +102,9 @@ impl DirReadahead {
         let is_repeated = told || strides || repeats && self.open_order.is_repeated();
         let is_read_by_name = is_ahead && found != Found::Absent && self.is_read_by_name(dir);
         let crossing = if is_repeated { None } else { self.crossing((dir, entry)) };
+        let came = matches!(before, Fetched::Companion | Fetched::Along) && found != Found::Absent;
         if let Some(state) = self.dirs.get(&dir).and_then(|known| known.get(entry))
-            && matches!(before, Fetched::Companion | Fetched::Along)
-            && found != Found::Absent
+            && came
         {
             self.companions.paid(state.bytes(), state.is_small_file(), before, true);
         }
@@ -154,7 +154,7 @@ impl DirReadahead {
         // were not. Where one lies that is opened for its name says less.
         let by_name = companion.is_some_and(Rule::is_named);
         let chance = unordered + u32::from(by_name);
-        if by_name {
+        if by_name && came {
             self.siblings.goes_on(self.now);
         }
         let in_order = crossing.is_some() || steps.unsigned_abs() > chance;
