@@ -41,8 +41,7 @@ impl Made {
     /// In `top`, which is made if it does not exist. It must be a folder of this user, and no link
     /// that another one may have made, for what lies there is executed.
     pub fn at(top: &Path) -> Result<Self, Error> {
-        let io = Error::io("making the folder of programs' data");
-        fs::create_dir_all(top).map_err(io)?;
+        fs::create_dir_all(top).map_err(Error::io("making the folder of programs' data"))?;
         let about = fs::symlink_metadata(top).map_err(Error::io("looking at the folder of programs' data"))?;
         let top = top.canonicalize().map_err(Error::io("finding the folder of programs' data"))?;
         if !about.is_dir()

@@ -242,9 +242,8 @@ const DIRS_MAX: usize = 4;
 /// docs/decisions/0110.
 const PAIRS_MAX: usize = 4;
 
-/// Rules of whole names that are kept. Lower: those of a
-/// program are forgotten while it opens other files. Higher: the first open in a directory takes
-/// longer. Source: docs/decisions/0110.
+/// Rules of whole names that are kept. Lower: those of a program are forgotten while it opens
+/// other files. Higher: the first open in a directory takes longer. Source: docs/decisions/0110.
 const NAMED_MAX: usize = 16;
 
 /// What a pair adds to the score of its rule, and what that begins with. Lower: a program that

@@ -82,9 +82,8 @@ impl DirReadahead {
         }
     }
 
-    /// The first file in a directory is opened. Fetches its cousins in directories
-    /// beside that one, and beside the one above it, if the first file of another of them lay
-    /// there, too.
+    /// The first file in a directory is opened. Fetches its cousins in directories beside that
+    /// one, and beside the one above it, if the first file of another of them was like it.
     pub(super) fn fetch_cousins(&mut self, (dir, entry): FileRef) {
         if !self.options.readahead || self.refused {
             return;

@@ -103,9 +103,7 @@ impl DirReadahead {
         let is_read_by_name = is_ahead && found != Found::Absent && self.is_read_by_name(dir);
         let crossing = if is_repeated { None } else { self.crossing((dir, entry)) };
         let came = matches!(before, Fetched::Companion | Fetched::Along) && found != Found::Absent;
-        if let Some(state) = self.dirs.get(&dir).and_then(|known| known.get(entry))
-            && came
-        {
+        if came && let Some(state) = self.dirs.get(&dir).and_then(|known| known.get(entry)) {
             self.companions.paid(state.bytes(), state.is_small_file(), before, true);
         }
         let companion = self.open_companion((dir, entry));
