@@ -101,7 +101,7 @@ pub(crate) fn falsify(answer: &mut Answer, effect: Effect, size: Option<u64>) {
             headers.remove(ETAG);
         }
         Effect::WrongRange => {
-            if let (Payload::Object { range, .. }, Some(size)) = (answer.body(), size)
+            if let (Some(range), Some(size)) = (answer.body().part(), size)
                 && answer.headers().contains_key(CONTENT_RANGE)
             {
                 let further = content_range(&(range.start + 1..range.end + 1), size.max(range.end + 1));
@@ -109,7 +109,7 @@ pub(crate) fn falsify(answer: &mut Answer, effect: Effect, size: Option<u64>) {
             }
         }
         Effect::Short { bytes } => {
-            if let Payload::Object { range, .. } = answer.body_mut() {
+            if let Payload::Object { range, .. } | Payload::Upstream { range, .. } = answer.body_mut() {
                 range.end = range.end.min(range.start + bytes);
                 let bytes = range.end - range.start;
                 answer.headers_mut().insert(CONTENT_LENGTH, bytes.into());

@@ -39,6 +39,9 @@ pub struct Config {
     pub objects: Vec<ObjectSpec>,
     /// A directory whose files are objects too.
     pub dir: Option<PathBuf>,
+    /// `http://HOST:PORT` of another server that answers instead: with its own buckets, keys and
+    /// objects, behind the device and the faults of this one.
+    pub upstream: Option<String>,
     /// The access key that signatures must use.
     pub access_key: String,
     /// Its secret.
@@ -119,6 +122,7 @@ impl Default for Config {
             bucket: "testbed".to_owned(),
             objects: Vec::new(),
             dir: None,
+            upstream: None,
             access_key: "testbed".to_owned(),
             secret_key: "testbedsecret".to_owned(),
             region: "us-east-1".to_owned(),

@@ -30,6 +30,21 @@ pub enum Error {
         /// What the system said.
         source: std::io::Error,
     },
+    /// The address of another server is none.
+    #[error("{url} is no server to pass requests on to: expected http://HOST:PORT")]
+    Upstream {
+        /// The address asked for.
+        url: String,
+    },
+    /// Another server is to answer, and objects are there as well.
+    #[error("requests are passed on to another server, so objects of its own would never be read")]
+    Both,
+    /// A fault that needs the testbed's own objects, where another server answers.
+    #[error("the fault {fault} is made of the testbed's own objects, and requests are passed on to another server")]
+    NotUpstream {
+        /// The fault.
+        fault: String,
+    },
     /// A certificate or key file cannot be read.
     #[error("cannot read {}", path.display())]
     TlsFile {

@@ -169,6 +169,13 @@ pub enum FaultError {
     },
 }
 
+impl Effect {
+    /// Whether it is made of objects that the testbed has itself, and not of any server's answer.
+    pub fn is_of_objects(self) -> bool {
+        matches!(self, Self::Replace | Self::IgnoreRange | Self::Gzip | Self::RepeatToken | Self::Endless)
+    }
+}
+
 impl Fault {
     /// A fault of every GET.
     pub fn new(effect: Effect) -> Self {

@@ -7,7 +7,7 @@
 //!              └ /BUCKET/KEY S3: signatures, ranges, conditions, listings
 //!                   │
 //!                   ├─ fault?   which fault in force happens to this request
-//!                   ├─ answer   objects, conditions, listing
+//!                   ├─ answer   objects, conditions, listing; or what another server answers
 //!                   ├─ pacer    the device model in real time: when the head, when each 64 KiB
 //!                   └─ body     to the connection, cut or stalled by a fault
 //! ```

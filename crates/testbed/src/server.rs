@@ -7,6 +7,7 @@ mod pacer;
 mod state;
 pub(crate) mod tls;
 mod topic;
+mod upstream;
 mod wire;
 
 use std::io;
@@ -30,7 +31,7 @@ use crate::answer::conditions::ByteRange;
 use crate::answer::payload::Payload;
 use crate::answer::{self, Answer, Chosen};
 use crate::answer::{plain, s3};
-use crate::counters::{Accounts, Entry};
+use crate::counters::{Accounts, Entry, Kind};
 use crate::fault::plan::FaultPlan;
 use crate::objects::Objects;
 use crate::{Config, Counters, Effect, Error, Fault, LoggedRequest, ObjectSpec};
@@ -38,6 +39,7 @@ use body::{Body, Course, Twist};
 use pacer::{Pacer, Pass};
 use state::State;
 use topic::Topic;
+use upstream::Upstream;
 use wire::{Cut, Wire};
 
 /// A testbed that is serving. It has its own threads and stops when it is dropped.
@@ -55,6 +57,10 @@ impl Testbed {
     pub fn start(config: Config) -> Result<Self, Error> {
         let threads = |source| Error::Threads { source };
         let acceptor = config.tls.as_ref().map(tls::acceptor).transpose()?;
+        let upstream = config.upstream.as_deref().map(Upstream::at).transpose()?;
+        if upstream.is_some() && (config.dir.is_some() || !config.objects.is_empty()) {
+            return Err(Error::Both);
+        }
         let objects = Objects::new(&config.objects, config.dir.clone())
             .map_err(|source| Error::Directory { path: config.dir.clone().unwrap_or_default(), source })?;
         let objects = Arc::new(objects);
@@ -69,12 +75,16 @@ impl Testbed {
         let secure = acceptor.is_some();
         let state = Arc::new(State {
             s3: s3::service(&config, Arc::clone(&objects)),
+            upstream,
             pacer: Pacer::start(config.device()).map_err(threads)?,
             accounts: Arc::new(Accounts::new(config.request_log)),
-            faults: FaultPlan::new(config.faults),
+            faults: FaultPlan::new(config.faults.clone()),
             bucket: config.bucket,
             objects,
         });
+        if let Some(fault) = state.impossible(&config.faults) {
+            return Err(Error::NotUpstream { fault: fault.to_string() });
+        }
         runtime.spawn(accept(listener, acceptor, Arc::clone(&state)));
         Ok(Self { address, secure, state, runtime: Some(runtime) })
     }
@@ -195,7 +205,7 @@ async fn serve(state: Arc<State>, cut: Cut, request: Request<Incoming>) -> io::R
     }
 
     let (parts, body) = request.into_parts();
-    let topic = Topic::of(&parts, &state.bucket);
+    let topic = Topic::of(&parts, state.upstream.is_none().then_some(state.bucket.as_str()));
     let decision = state.faults.decide(topic.kind, &topic.key);
     if decision.replace {
         state.objects.replace(&topic.key);
@@ -222,6 +232,7 @@ async fn serve(state: Arc<State>, cut: Cut, request: Request<Incoming>) -> io::R
             answer::error(topic.s3, StatusCode::FORBIDDEN, "InvalidObjectState", message, None)
         }
         Some(Effect::Garbage) => answer::garbage(),
+        _ if let Some(upstream) = &state.upstream => upstream.answer(parts, body, topic.kind == Kind::Get, &mut size).await,
         _ if topic.s3 => s3_answer(&state.s3, parts, body, effect, &mut size).await?,
         _ => {
             size = state.objects.get(&topic.key).map(|object| object.size);
@@ -260,10 +271,7 @@ async fn serve(state: Arc<State>, cut: Cut, request: Request<Incoming>) -> io::R
         _ => None,
     };
     let (parts, payload) = answer.into_parts();
-    let sent = match &payload {
-        Payload::Object { range, .. } => Some((range.start, range.end)),
-        Payload::Bytes(_) | Payload::Gzip { .. } => None,
-    };
+    let sent = payload.part().map(|part| (part.start, part.end));
     entry.answered(parts.status.as_u16(), sent.filter(|_| parts.status == StatusCode::PARTIAL_CONTENT));
     let course = course(&state, pass, entry, cut, twist);
     Ok(Response::from_parts(parts, Body::paced(payload, course)))

@@ -37,6 +37,12 @@ pub(crate) struct Args {
     #[arg(long, value_name = "PATH")]
     dir: Option<PathBuf>,
 
+    /// Pass requests on to this server, and its answers back behind the device: http://HOST:PORT
+    ///
+    /// Buckets, objects and credentials are that server's. Counters and faults are the testbed's.
+    #[arg(long, value_name = "URL", conflicts_with_all = ["objects", "dir", "allow_anonymous"])]
+    upstream: Option<String>,
+
     /// Answer requests without a signature as well
     #[arg(long)]
     allow_anonymous: bool,
@@ -134,6 +140,7 @@ impl Args {
         config.listen = self.listen.unwrap_or(config.listen);
         config.objects.extend(self.objects.iter().cloned());
         config.dir = self.dir.clone().or(config.dir);
+        config.upstream = self.upstream.clone().or(config.upstream);
         config.anonymous |= self.allow_anonymous;
         config.first_byte = self.first_byte.unwrap_or(config.first_byte);
         config.jitter = self.jitter.unwrap_or(config.jitter);
@@ -164,6 +171,7 @@ Examples:
   foreread testbed --object big=2GiB --first-byte 30ms --connection-rate 80MB/s
   foreread testbed --dir ~/data --fault status=503,every=10,retry-after=1
   foreread testbed --object a=1MiB --fault reset-body=64KiB,probability=0.1
+  foreread testbed --upstream http://127.0.0.1:7070 --first-byte 30ms --connection-rate 80MB/s
 
 Then, in another shell:
   export AWS_ACCESS_KEY_ID=testbed AWS_SECRET_ACCESS_KEY=testbedsecret AWS_REGION=us-east-1

@@ -1,7 +1,7 @@
 //! The body of a response: paced by the device, cut or stalled by a fault.
 //!
 //! ```text
-//!   object, bytes or gzip ──> paced by the device ──> cut, stalled or let through ──> HTTP
+//!   object, bytes, gzip, upstream ──> paced by the device ──> cut, stalled or let through ──> HTTP
 //! ```
 
 use std::io;
@@ -98,8 +98,11 @@ impl http_body::Body for Body {
     fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<io::Result<Frame<Bytes>>>> {
         let this = self.get_mut();
         let Some(course) = &mut this.course else {
-            let frame = if this.payload.is_done() { None } else { Some(this.payload.next(u64::MAX)) };
-            return Poll::Ready(frame.map(|piece| piece.map(|(bytes, _)| Frame::data(bytes))));
+            if this.payload.is_done() {
+                return Poll::Ready(None);
+            }
+            let (bytes, _) = ready!(this.payload.poll_next(cx, u64::MAX))?;
+            return Poll::Ready(Some(Ok(Frame::data(bytes))));
         };
         loop {
             let until_twist = ready!(course.poll_twist(cx));
@@ -112,7 +115,7 @@ impl http_body::Body for Body {
                 course.granted = ready!(course.pass.poll_bytes(cx));
             }
             let budget = if needs_grant { course.granted.min(until_twist) } else { BLOCK_BYTES };
-            let (piece, used) = this.payload.next(budget)?;
+            let (piece, used) = ready!(this.payload.poll_next(cx, budget))?;
             course.granted -= used;
             course.sent += piece.len() as u64;
             let bytes = piece.len() as u64;

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::body::Body;
 use super::state::State;
-use crate::{Fault, ObjectSpec};
+use crate::{Error, Fault, ObjectSpec};
 
 /// Where the control API begins in the URL.
 pub(crate) const ROOT: &str = "/-/";
@@ -60,6 +60,9 @@ pub(crate) fn answer(state: &State, method: &Method, name: &str, body: &[u8]) ->
         (&Method::GET, "faults") => json(&state.faults.report()),
         (&Method::POST, "faults") => match read_faults(body) {
             Ok(faults) => {
+                if let Some(fault) = state.impossible(&faults) {
+                    return wrong(&Error::NotUpstream { fault: fault.to_string() }.to_string());
+                }
                 state.faults.set(faults);
                 done()
             }

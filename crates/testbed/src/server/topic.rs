@@ -16,10 +16,11 @@ pub(super) struct Topic {
 }
 
 impl Topic {
-    pub(super) fn of(parts: &Parts, bucket: &str) -> Self {
+    /// `bucket` is the only one; `None` where another server has any, and no plain HTTP.
+    pub(super) fn of(parts: &Parts, bucket: Option<&str>) -> Self {
         let path = percent_decode_str(parts.uri.path()).decode_utf8_lossy();
         let query = parts.uri.query().unwrap_or_default();
-        if let Some(key) = path.strip_prefix(plain::ROOT) {
+        if let Some(key) = path.strip_prefix(plain::ROOT).filter(|_| bucket.is_some()) {
             let directory = key.is_empty() || key.ends_with('/');
             let kind = match parts.method {
                 Method::GET if directory => Kind::List,
@@ -29,7 +30,11 @@ impl Topic {
             };
             return Self { kind, key: key.to_owned(), s3: false };
         }
-        let inside = path.strip_prefix('/').and_then(|path| path.strip_prefix(bucket));
+        let below = path.strip_prefix('/');
+        let inside = below.and_then(|path| match bucket {
+            Some(bucket) => path.strip_prefix(bucket),
+            None => path.find('/').map(|at| &path[at..]).or_else(|| (!path.is_empty()).then_some("")),
+        });
         let key = inside.map(|inside| inside.strip_prefix('/').unwrap_or(inside)).unwrap_or_default();
         let kind = match parts.method {
             _ if inside.is_none() => Kind::Other,

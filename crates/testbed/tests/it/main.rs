@@ -7,6 +7,7 @@ mod plain;
 mod protocol;
 mod raw_client;
 mod tls;
+mod upstream;
 
 use foreread_testbed::{Config, ObjectSpec, Testbed};
 
