@@ -23,6 +23,9 @@ pub enum Error {
     #[error("{name} walks a tree of its own, which only a testbed holds")]
     TestbedOnly { name: String },
 
+    #[error("{name} reads files whose content only a testbed makes, and --upstream is another server")]
+    ProgramsOnly { name: String },
+
     #[error("{path} is no folder, belongs to another user, or others may write to it")]
     NotOurs { path: String },
 

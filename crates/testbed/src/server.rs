@@ -232,7 +232,9 @@ async fn serve(state: Arc<State>, cut: Cut, request: Request<Incoming>) -> io::R
             answer::error(topic.s3, StatusCode::FORBIDDEN, "InvalidObjectState", message, None)
         }
         Some(Effect::Garbage) => answer::garbage(),
-        _ if let Some(upstream) = &state.upstream => upstream.answer(parts, body, topic.kind == Kind::Get, &mut size).await,
+        _ if let Some(upstream) = &state.upstream => {
+            upstream.answer(parts, body, topic.kind == Kind::Get, &mut size).await
+        }
         _ if topic.s3 => s3_answer(&state.s3, parts, body, effect, &mut size).await?,
         _ => {
             size = state.objects.get(&topic.key).map(|object| object.size);

@@ -21,7 +21,7 @@ use crate::readers::reading::Reading;
 use crate::readers::tree;
 use crate::row::column::Run;
 use crate::subject::client::{NOBODY, Place, Storage, Subject};
-use crate::subject::server::{Content, Counters, Server};
+use crate::subject::server::{BUCKET, Content, Counters, Server};
 use crate::subject::{backing, objects};
 
 /// What is in flight when a program ends arrives within this time, and counts.
@@ -59,13 +59,14 @@ impl<'a> Stage<'a> {
         let setup = &options.setup;
         let tools = tools.map(|script| made.folder(setup, "tools", script, None)).transpose()?;
         let data = made.folder(setup, "data", data, tools.as_deref())?;
-        let server = match options.user {
-            Some(_) => None,
-            None => Some(Server::start(Content::Folder(&data), program.store, &setup.interrupt)?),
-        };
-        let storage = match (&server, &options.user) {
-            (None, Some(user)) => user.clone(),
-            (server, _) => Storage::testbed(server.as_ref().map(Server::endpoint).unwrap_or_default()),
+        let content = options.upstream.map_or(Content::Folder(&data), Content::Upstream);
+        let (server, storage) = if let Some(user) = &options.user {
+            (None, user.clone())
+        } else {
+            let server = Server::start(content, program.store, &setup.interrupt)?;
+            let bucket = data.file_name().filter(|_| options.upstream.is_some()).and_then(OsStr::to_str);
+            let storage = Storage::bucket(server.endpoint(), bucket.unwrap_or(BUCKET));
+            (Some(server), storage)
         };
         let bytes = bytes_below(&data).map_err(Error::io("looking at a program's data"))?;
         let mut stage = Self { options, program, server, storage, data, bytes, tools, prints: String::new() };

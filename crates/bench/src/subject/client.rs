@@ -105,11 +105,16 @@ impl Storage {
 
     /// A testbed at `endpoint`.
     pub(crate) fn testbed(endpoint: &str) -> Self {
+        Self::bucket(endpoint, BUCKET)
+    }
+
+    /// A bucket that a testbed at `endpoint` leads to.
+    pub(crate) fn bucket(endpoint: &str, bucket: &str) -> Self {
         Self {
-            url: format!("s3://{BUCKET}"),
+            url: format!("s3://{bucket}"),
             options: vec![OsString::from("--endpoint"), OsString::from(endpoint)],
             endpoint: endpoint.to_owned(),
-            bucket: BUCKET.to_owned(),
+            bucket: bucket.to_owned(),
             testbed: true,
         }
     }

@@ -55,14 +55,15 @@ pub(crate) enum Content<'a> {
     Files(&'a Workload),
     /// What lies in a folder.
     Folder(&'a Path),
+    /// What another server holds, at this URL.
+    Upstream(&'a str),
 }
 
 impl Server {
     pub(crate) fn start(content: Content<'_>, store: Store, interrupt: &Interrupt) -> Result<Self, Error> {
         let program = std::env::current_exe().map_err(Error::io("finding this program"))?;
         let mut command = Command::new(program);
-        // Anonymous: the bare client does not sign. Signatures that are there are still checked.
-        command.args(["testbed", "--listen", "127.0.0.1:0", "--allow-anonymous"]);
+        command.args(["testbed", "--listen", "127.0.0.1:0"]);
         command.args(["--first-byte", &format!("{}us", store.first_byte_ns / 1000)]);
         command.args(["--connection-rate", &format!("{}B/s", store.connection_bytes_per_s)]);
         if let Some(rate) = store.total_bytes_per_s {
@@ -77,6 +78,10 @@ impl Server {
         }
         // In a file: there may be more objects than a command line holds.
         let mut config = tempfile::NamedTempFile::new().map_err(Error::io("making a temporary file"))?;
+        if !matches!(content, Content::Upstream(_)) {
+            // The bare client does not sign. Signatures that are there are still checked.
+            command.arg("--allow-anonymous");
+        }
         match content {
             Content::Files(workload) => {
                 let objects = workload.all_files().fold(String::new(), |mut text, (name, bytes)| {
@@ -87,6 +92,9 @@ impl Server {
             }
             Content::Folder(dir) => {
                 command.arg("--dir").arg(dir);
+            }
+            Content::Upstream(url) => {
+                command.args(["--upstream", url]);
             }
         }
         command.arg("--config").arg(config.path());

@@ -45,6 +45,13 @@ pub(crate) struct BenchArgs {
     #[arg(long)]
     url: Option<String>,
 
+    /// Programs only: read from this server, behind a testbed's latency and bandwidth
+    ///
+    /// `http://HOST:PORT` of an S3 server whose buckets are the folders in `--data`, with the
+    /// access key `testbed` and the secret `testbedsecret`.
+    #[arg(long, value_name = "URL", conflicts_with = "url")]
+    upstream: Option<String>,
+
     /// Measure another client too: a command that mounts {bucket} of {endpoint} on {dir} and stays
     /// in the foreground
     ///
@@ -111,6 +118,8 @@ Examples:
   foreread bench duckdb-columns import-pandas  two of them
   foreread bench ./mine.toml                   one of your own (see workloads/README.md)
   foreread bench backward-1m --url s3://bucket/large-files
+  foreread bench programs --data ~/programs --upstream http://127.0.0.1:7070
+                                               with another S3 server, which serves ~/programs
 
 Other clients, as Debian packages them (they read the testbed's credentials from the environment):
   --against 'rclone mount :s3:{bucket} {dir} --read-only --s3-provider Other \\
@@ -143,6 +152,11 @@ pub(crate) fn run(args: &BenchArgs) -> miette::Result<ExitCode> {
         let tree = load.reads().is_some_and(|workload| workload.tree.is_some());
         return Err(Failed(if tree { Error::TestbedOnly { name } } else { Error::SimulatedOnly { name } }).into());
     }
+    if args.upstream.is_some()
+        && let Some(load) = chosen.iter().map(|chosen| &chosen.load).find(|load| load.reads().is_some())
+    {
+        return Err(Failed(Error::ProgramsOnly { name: load.name().to_owned() }).into());
+    }
     if args.list {
         if args.workloads.is_empty() {
             chosen.extend(workloads::select(&[workloads::PROGRAMS.to_owned()], |_| true)?);
@@ -172,6 +186,7 @@ pub(crate) fn run(args: &BenchArgs) -> miette::Result<ExitCode> {
         setup,
         baselines: &baselines,
         against: &args.against,
+        upstream: args.upstream.as_deref(),
         user: args.url.as_deref().map(|url| user_storage(url, &args.storage)),
         yardsticks: true,
         local_threads: args.storage.local_reads == LocalReads::Threads,

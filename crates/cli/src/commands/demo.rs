@@ -40,7 +40,15 @@ pub(crate) fn run(_args: &DemoArgs) -> miette::Result<ExitCode> {
     let status = Status::start();
     let tell = |what: &str| status.tell(what);
     let setup = Setup::new(interrupt, 1, &tell).map_err(Failed)?;
-    let bench = Options { setup, baselines: &[], against: &[], user: None, yardsticks: false, local_threads: false };
+    let bench = Options {
+        setup,
+        baselines: &[],
+        against: &[],
+        upstream: None,
+        user: None,
+        yardsticks: false,
+        local_threads: false,
+    };
     let mut rows = Vec::new();
     status.aside(|| {
         let head = line("", "foreread", "readahead off", "", "fetched/read", "memory");

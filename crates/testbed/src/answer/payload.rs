@@ -18,10 +18,21 @@ use crate::objects::Reader;
 #[derive(Debug)]
 pub(crate) enum Payload {
     Bytes(Bytes),
-    Object { reader: Reader, range: Range<u64> },
-    Gzip { reader: Reader, range: Range<u64>, encoder: Option<GzEncoder<Vec<u8>>> },
+    Object {
+        reader: Reader,
+        range: Range<u64>,
+    },
+    Gzip {
+        reader: Reader,
+        range: Range<u64>,
+        encoder: Option<GzEncoder<Vec<u8>>>,
+    },
     /// A range of another server's object, whose next bytes are in `piece`, and then in `body`.
-    Upstream { body: Incoming, range: Range<u64>, piece: Bytes },
+    Upstream {
+        body: Incoming,
+        range: Range<u64>,
+        piece: Bytes,
+    },
 }
 
 impl Payload {

@@ -16,6 +16,7 @@ impl Diagnostic for Failed {
         let text = match &self.0 {
             Error::SimulatedOnly { name } => return Some(Box::new(format!("run `foreread simulate {name}`"))),
             Error::Workload(_) => "`workloads/README.md` describes the form",
+            Error::ProgramsOnly { .. } => "name programs, as `foreread bench programs --upstream ...` does",
             Error::TestbedOnly { .. } => "leave out --url, or the workload",
             Error::NoFuse => {
                 "load the kernel's module with `modprobe fuse`; in a container, start it with `--device /dev/fuse \
