@@ -96,6 +96,18 @@ impl File {
         self.opened.chunks(*self.driver.latest_chunks.lock())
     }
 
+    /// How many bytes a program reads whose kernel asks for the `len` at `offset` first, as far as
+    /// that is known: `len`, or more. A front door that can give the kernel more reads as many.
+    pub fn call_of(&self, offset: u64, len: usize) -> usize {
+        if !self.opened.has_chunks() || !offset.is_multiple_of(PAGE_BYTES) {
+            return len;
+        }
+        let window = Extent::of_bytes(offset, len as u64);
+        let call = self.driver.enter(|shard| shard.call_of(self.opened.id, window));
+        let bytes = (call.end * PAGE_BYTES).min(self.size()).saturating_sub(offset).min(READ_BYTES_MAX);
+        len.max(bytes as usize)
+    }
+
     pub(crate) fn driver(&self) -> &Arc<Driver> {
         &self.driver
     }

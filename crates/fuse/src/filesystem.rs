@@ -27,13 +27,14 @@ use foreread_engine::{
 };
 use fuser::{
     Errno, FileHandle, FileType, Filesystem, FopenFlags, Generation, INodeNo, InitFlags, IoctlFlags, KernelConfig,
-    LockOwner, OpenFlags, ReplyAttr, ReplyData, ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyIoctl,
-    ReplyOpen, ReplyStatfs, ReplyXattr, Request, Version,
+    LockOwner, Notifier, OpenFlags, ReplyAttr, ReplyData, ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty, ReplyEntry,
+    ReplyIoctl, ReplyOpen, ReplyStatfs, ReplyXattr, Request, Version,
 };
 use parking_lot::Mutex;
 use tracing::level_filters::LevelFilter;
 
 use crate::attributes::{BLOCK_BYTES, Look, attribute_ttl};
+use crate::calls::{Call, Calls};
 use crate::errno;
 use crate::failed::Failed;
 use crate::forgetting;
@@ -63,6 +64,7 @@ struct Shared {
     device: OnceLock<OwnedFd>,
     window: Arc<KernelWindow>,
     files: Mutex<HashMap<u64, File>>,
+    calls: Arc<Calls>,
     failed: Arc<Failed>,
     directories: Mutex<HashMap<u64, Arc<Directory>>>,
     next_handle: AtomicU64,
@@ -82,6 +84,7 @@ impl Mount {
             device: OnceLock::new(),
             window,
             files: Mutex::default(),
+            calls: Arc::default(),
             failed: Arc::default(),
             recorder: Mutex::default(),
             directories: Mutex::default(),
@@ -97,9 +100,33 @@ impl Mount {
     }
 
     /// What takes the kernel's side of the mount, once the kernel has accepted it.
-    pub(crate) fn accepted(&self) -> impl FnOnce(OwnedFd) + use<> {
+    pub(crate) fn accepted(&self) -> impl FnOnce(OwnedFd, Notifier) + use<> {
         let shared = Arc::clone(&self.shared);
-        move |device| _ = shared.device.set(device)
+        move |device, notifier| {
+            let _ = shared.device.set(device);
+            shared.calls.accepted(notifier);
+        }
+    }
+
+    /// Reads all that the program of `call` does, and finishes with the window of it that the
+    /// kernel has asked for.
+    fn read_call(
+        &self,
+        call: Call,
+        file: &File,
+        (reader, offset, window): (u64, u64, usize),
+        finish: impl FnOnce(Result<Pages, Error>) + Send + 'static,
+    ) {
+        let (engine, since, again) = (self.shared.engine.clone(), Instant::now(), file.clone());
+        file.read_by(reader, offset, call.len(), move |result| match result {
+            Ok(pages) => call.answer(&engine, &pages, |window| finish(Ok(window))),
+            // What has failed may lie behind the window.
+            Err(_) if since.elapsed() < AGAIN_WITHIN => {
+                drop(call);
+                again.read_by(reader, offset, window, finish);
+            }
+            Err(error) => finish(Err(error)),
+        });
     }
 
     /// Runs `f` on the engine's runtime, so that the FUSE thread goes on.
@@ -341,7 +368,7 @@ impl Filesystem for Mount {
     fn read(
         &self,
         req: &Request,
-        _ino: INodeNo,
+        ino: INodeNo,
         fh: FileHandle,
         offset: u64,
         size: u32,
@@ -358,9 +385,9 @@ impl Filesystem for Mount {
         // The code that takes the reply answers: the read, or the end of the program that waits.
         let reply = Arc::new(Mutex::new(Some(reply)));
         let waiting = Arc::clone(&reply);
-        let (failed, since) =
-            ((flags.0 & libc::O_DIRECT == 0).then(|| Arc::clone(&self.shared.failed)), Instant::now());
-        file.read_by(u64::from(req.pid()), offset, size as usize, move |result| {
+        let (is_cached, since) = (flags.0 & libc::O_DIRECT == 0, Instant::now());
+        let failed = is_cached.then(|| Arc::clone(&self.shared.failed));
+        let finish = move |result: Result<Pages, Error>| {
             if let (Some(failed), Err(error)) = (failed, &result) {
                 // Before the kernel hears of it, and asks again.
                 failed.read(fh.0, bytes, errno::of_read(error), since);
@@ -369,7 +396,12 @@ impl Filesystem for Mount {
             if let Some(reply) = reply {
                 answer(result, reply);
             }
-        });
+        };
+        let (reader, window) = (u64::from(req.pid()), size as usize);
+        match is_cached.then(|| self.shared.calls.begin(ino.0, &file, offset, window)).flatten() {
+            None => file.read_by(reader, offset, window, finish),
+            Some(call) => self.read_call(call, &file, (reader, offset, window), finish),
+        }
         if waiting.lock().is_some() {
             let pid = req.pid();
             self.spawn(|_| async move {
@@ -665,6 +697,11 @@ fn place(offset: u64) -> u32 {
 
 /// The first offset behind `.` and `..`.
 const FIRST_CHILD: u64 = 2;
+
+/// How soon a longer read must have failed for its first window to be read alone. Lower: an error
+/// behind the window is one of the window. Higher: a program waits twice for a storage that is
+/// silent. Source: chosen here.
+const AGAIN_WITHIN: Duration = Duration::from_secs(1);
 
 /// The longest request in bytes: the kernel's own limit.
 const REQUEST_BYTES_MAX: u32 = 1 << 20;

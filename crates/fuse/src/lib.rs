@@ -20,6 +20,7 @@
 //! much; a heuristic here is a bug. A FUSE thread never waits for storage.
 
 mod attributes;
+mod calls;
 mod errno;
 mod error;
 mod failed;

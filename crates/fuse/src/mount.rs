@@ -139,7 +139,7 @@ fn start(
         None => Session::new(filesystem, dir.unwrap_or(Path::new("")), &config),
     }?;
     let device = session.as_fd().try_clone_to_owned()?;
-    accepted(device.try_clone()?);
+    accepted(device.try_clone()?, session.notifier());
     let forgetting = forgetting::start(engine, inodes, device, session.notifier(), prunes.load(Relaxed))?;
     Ok((session.spawn()?, forgetting))
 }

@@ -72,7 +72,7 @@ fn chunks_that_come_in_one_window_bring_nothing_behind_them() {
 
 /// Writes a Parquet file of four groups of three columns of 2.4 MB. Returns where the chunks of
 /// the second column lie.
-fn write(path: &Path) -> Vec<Range<u64>> {
+pub(crate) fn write(path: &Path) -> Vec<Range<u64>> {
     let schema = "message m { required int64 a; required int64 b; required int64 c; }";
     let schema = Arc::new(parse_message_type(schema).expect("a schema"));
     let properties = Arc::new(WriterProperties::builder().set_dictionary_enabled(false).build());

@@ -4,12 +4,14 @@
 //! unchanged.
 
 use std::fs;
+use std::ops::Range;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use tempfile::TempDir;
 
-use crate::fixture::{Finished, directory, have, shell};
+use crate::columns;
+use crate::fixture::{Finished, SECRET, Store, directory, have, shell};
 
 /// The binary where every user can run it, a directory to mount, and one to mount on.
 struct Stage {
@@ -49,6 +51,12 @@ impl Stage {
     fn path(&self) -> &Path {
         self.dir.path()
     }
+}
+
+/// Mounts `store` as a user without privileges.
+fn mount(store: &Store) -> String {
+    let keys = format!("AWS_ACCESS_KEY_ID=testbed AWS_SECRET_ACCESS_KEY={SECRET} AWS_REGION=us-east-1");
+    format!("{keys} {AS_NOBODY} ./foreread mount s3://testbed mnt --endpoint {}", store.testbed.endpoint())
 }
 
 const NOBODY: u32 = 65534;
@@ -113,6 +121,82 @@ fn a_user_mounts_reads_and_unmounts() {
     );
     let finished = stage.run("mknod -m 666 /dev/fuse c 10 229", &script).ok();
     assert_eq!(finished.text(), "text");
+}
+
+/// No window can be set here, and a chunk comes by one request all the same.
+#[test]
+fn a_user_reads_a_column_chunk_and_nothing_behind_it() {
+    let Some(stage) = Stage::new() else { return };
+    if !have("fusermount3") {
+        return;
+    }
+    let chunks = columns::write(&stage.path().join("source/a.parquet"));
+    let store = Store::of_directory(&stage.path().join("source"));
+    let read = |chunk: &Range<u64>| {
+        let (start, len) = (chunk.start, chunk.end - chunk.start);
+        format!(
+            "{AS_NOBODY} dd if=mnt/a.parquet bs={len} skip={start} count=1 iflag=skip_bytes,fullblock status=none |
+             cmp - <(tail -c +{} source/a.parquet | head -c {len})",
+            start + 1
+        )
+    };
+    let script = format!(
+        "{}
+         {AS_NOBODY} tail -c 65536 mnt/a.parquet >footer
+         {}
+         {AS_NOBODY} ./foreread umount mnt",
+        mount(&store),
+        chunks.iter().map(read).collect::<Vec<_>>().join("\n")
+    );
+    stage.run("mknod -m 666 /dev/fuse c 10 229; ln -s /proc/self/fd /dev/fd", &script).ok();
+    let fetched = store.testbed.counters().object_bytes_sent;
+    let wanted = (128 << 10) + chunks.iter().map(|chunk| chunk.end - chunk.start).sum::<u64>();
+    assert!(fetched <= wanted * 102 / 100, "{fetched} bytes for {wanted}");
+}
+
+/// Threads that read the same chunks at once, from their start and from elsewhere, while the kernel
+/// forgets what it has: all bytes are right, and no read waits for ever.
+#[test]
+fn a_user_reads_column_chunks_by_many_threads() {
+    let Some(stage) = Stage::new() else { return };
+    if !have("fusermount3") || !have("python3") {
+        return;
+    }
+    let chunks = columns::write(&stage.path().join("source/a.parquet"));
+    let starts: Vec<String> = chunks.iter().map(|chunk| chunk.start.to_string()).collect();
+    let program = format!(
+        "import os, threading
+chunks = [{}]
+original = open('source/a.parquet', 'rb').read()
+file = os.open('mnt/a.parquet', os.O_RDONLY)
+os.pread(file, 65536, len(original) - 65536)
+right = []
+def run(thread):
+    for turn in range(16):
+        start = chunks[(thread + turn) % len(chunks)]
+        offset = [start, start - 4096 * thread, start + 130_000 * thread][thread % 3]
+        size = 100_000 << turn % 5
+        assert os.pread(file, size, offset) == original[offset:offset + size], (offset, size)
+        if turn % 5 == 4:
+            os.posix_fadvise(file, 0, 0, os.POSIX_FADV_DONTNEED)
+    right.append(thread)
+threads = [threading.Thread(target=run, args=[thread]) for thread in range(12)]
+[thread.start() for thread in threads]
+[thread.join() for thread in threads]
+print(len(right))
+",
+        starts.join(", ")
+    );
+    fs::write(stage.path().join("read.py"), program).expect("a file");
+    let store = Store::of_directory(&stage.path().join("source"));
+    store.testbed.set_faults(vec!["slow=20,every=3".parse().expect("a fault")]);
+    let script = format!(
+        "{}
+         {AS_NOBODY} timeout 300 python3 read.py
+         {AS_NOBODY} ./foreread umount mnt",
+        mount(&store)
+    );
+    assert_eq!(stage.run("mknod -m 666 /dev/fuse c 10 229", &script).ok().text(), "12\n");
 }
 
 #[test]

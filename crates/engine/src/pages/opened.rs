@@ -79,6 +79,11 @@ impl Opened {
         let _ = self.chunks.set(Box::new(chunks));
     }
 
+    /// Whether its footer has said that it has chunks.
+    pub(crate) fn has_chunks(&self) -> bool {
+        self.chunks.get().is_some()
+    }
+
     /// What its footer or its name says of its chunks; `latest` is what another footer said.
     pub(crate) fn chunks(&self, latest: Option<Chunks>) -> Chunks {
         let is_named = self.size() >= LAYOUT_BYTES_MIN && foreread_layout::is_named_so(self.object.key.as_str());

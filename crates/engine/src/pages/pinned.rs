@@ -55,6 +55,21 @@ impl Pages {
         self.folios.iter().filter(|f| f.take_mark()).count() > 0
     }
 
+    /// `len` of the bytes, those behind the first `from`; fewer where there are fewer.
+    #[must_use]
+    pub fn part(&self, from: usize, len: usize) -> Self {
+        let from = from.min(self.len);
+        let (offset, len) = (self.offset + from as u64, len.min(self.len - from));
+        let wanted = Extent::of_bytes(offset, len as u64);
+        let folios = self.folios.iter().filter(|folio| folio.extent.overlaps(wanted)).cloned();
+        Self::new(folios.collect(), offset, len)
+    }
+
+    /// Where the first byte lies in the file.
+    pub fn offset(&self) -> u64 {
+        self.offset
+    }
+
     /// The bytes, in order, in as many pieces as there are folios.
     pub fn slices(&self) -> impl Iterator<Item = &[u8]> {
         let end = self.offset + self.len as u64;

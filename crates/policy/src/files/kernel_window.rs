@@ -14,8 +14,11 @@
 //! is the start of a stream to a kernel: it reads one to two windows more behind its end. One that
 //! is no longer is read as it is. So files of chunks have windows that hold a chunk.
 //!
+//! Where the window cannot be set, a mount may give a kernel more than it asks for: all that its
+//! program reads by the call that a window begins.
+//!
 //! This file does not set a window: a mount does, where it is permitted, and for each file as it
-//! is opened. Source: `mm/readahead.c` of Linux 6.18; docs/decisions/0058, 0101.
+//! is opened. Source: `mm/readahead.c` of Linux 6.18; docs/decisions/0058, 0101, 0111.
 
 use crate::units::PAGE_BYTES;
 
@@ -84,6 +87,12 @@ pub fn kernel_window_bytes(budget_bytes: u64, chunks: Chunks) -> Option<u64> {
     Some(stream.max(chunk)).filter(|&bytes| bytes >= WINDOW_BYTES_MIN)
 }
 
+/// The most pages of a chunk that a program is taken to read by one call, of which its kernel asks
+/// for `window` pages first. 0 where that begins no longer call.
+pub(crate) fn call_pages_max(window: u64, budget_bytes: u64) -> u64 {
+    if CALL_WINDOWS.contains(&window) { most(budget_bytes).min(CALL_BYTES_MAX) / PAGE_BYTES } else { 0 }
+}
+
 /// The longest window for a chunk, in bytes.
 fn most(budget_bytes: u64) -> u64 {
     CHUNK_WINDOW_BYTES_MAX.min(budget_bytes / READERS)
@@ -116,6 +125,19 @@ const WINDOW_BYTES_MAX: u64 = 4 << 20;
 /// docs/decisions/0101.
 const CHUNK_WINDOW_BYTES_MAX: u64 = 16 << 20;
 
+/// The longest chunk that is read at once where a kernel's window is shorter, in bytes. Lower: what
+/// is read past more chunks is fetched. Higher: a program waits for more before it is given the
+/// first bytes. Source: the longest single read of the engine.
+const CALL_BYTES_MAX: u64 = 8 << 20;
+
+/// Pages of a window that may begin a longer call. A kernel whose windows have 32 pages asks for
+/// as many where a program reads more than 8. A window of more than 256 pages comes in requests of
+/// 256, and those behind the first are under way. Lower: a read that is shorter than a chunk has
+/// all of the chunk fetched; the kernel is given what it is asking for. Higher: the kernel's own
+/// window is taken for all that a program reads. Source: `get_init_ra_size` and FUSE's
+/// `max_pages` of Linux 6.18.
+const CALL_WINDOWS: core::ops::Range<u64> = 32..256;
+
 /// Classes of lengths. Lower: the longest chunks would have none. Higher: some would stay empty.
 /// Source: derived: the powers of two from a byte to [`CHUNK_WINDOW_BYTES_MAX`].
 const CLASSES: usize = CHUNK_WINDOW_BYTES_MAX.ilog2() as usize + 1;
@@ -139,6 +161,13 @@ mod tests {
         for (mib, kib) in [(128, 512), (255, 512), (256, 1024), (1000, 2048), (1024, 4096), (1 << 20, 4096)] {
             assert_eq!(kernel_window_bytes(mib * MIB, Chunks::None), Some(kib << 10), "{mib} MiB");
         }
+    }
+
+    #[test]
+    fn a_window_of_a_user_may_begin_a_call_and_part_of_a_longer_one_does_not() {
+        let most = |window, mib: u64| call_pages_max(window, mib * MIB) * PAGE_BYTES / MIB;
+        assert_eq!([31, 32, 255, 256].map(|window| most(window, 1024)), [0, 8, 8, 0]);
+        assert_eq!([1, 16, 32, 1 << 20].map(|mib| most(32, mib)), [0, 2, 4, 8]);
     }
 
     fn of(chunks: &[u64]) -> Chunks {

@@ -182,6 +182,15 @@ impl Layout {
         Some(run)
     }
 
+    /// The read of a program for which its kernel asks for `window` first: to the end of the chunk
+    /// that it begins, if that has `most` pages at most and its readers have no index of pages.
+    pub(crate) fn call_of(&self, window: Extent, most: u64) -> Extent {
+        let Some(at) = self.chunk_at(window.start).filter(|_| self.distrust == 0) else { return window };
+        let chunk = self.chunks[at].extent;
+        let begins = window.start <= chunk.start + 1 && chunk.pages() <= most;
+        Extent::new(window.start, if begins { window.end.max(chunk.end) } else { window.end })
+    }
+
     /// The last chunk that begins no later than `page`, if that lies in it.
     fn chunk_at(&self, page: u64) -> Option<usize> {
         let at = self.chunks.partition_point(|chunk| chunk.extent.start <= page).checked_sub(1)?;
@@ -206,9 +215,12 @@ impl Layout {
         if begins && before.is_some_and(is_neighbours) {
             return None;
         }
-        // A program's own reads begin with the page of the chunk's first byte, and reach its end.
+        // A program's own reads begin with the page of the chunk's first byte, and reach its end; a
+        // kernel may have that page, and know the end.
+        let is_own = read.start == chunk.extent.start && read.end >= chunk.extent.end;
+        let is_call = begins && read.end == chunk.extent.end;
         if mine.is_none()
-            && (read.start > chunk.extent.start || read.end < chunk.extent.end)
+            && !(is_own || is_call)
             && let Some(index) = self.coming_from_before(at, read)
         {
             return Some(self.go_on_behind(now, index, at, read, waits));
@@ -328,11 +340,11 @@ impl Layout {
                 let is_shown = run.is_shown();
                 self.begin(now, index, at, at, false, waits);
                 if is_shown && !is_known && goes_on {
-                    self.fetch_row(index, at);
+                    self.fetch_row(index, at, true);
                 }
             } else if !is_known && goes_on {
                 run.fetches(at);
-                self.fetch_row(index, at);
+                self.fetch_row(index, at, true);
                 self.runs[index].want_first(Extent::new(read.end, self.past.end_of(chunk.extent)));
             }
         }
@@ -357,6 +369,8 @@ impl Layout {
     fn begin(&mut self, now: Nanos, index: usize, first: usize, last: usize, absent: bool, waits: bool) {
         let run = &mut self.runs[index];
         run.wait(now, waits);
+        let known = |chunk: &Chunk| run.columns.binary_search(&chunk.column).is_ok();
+        let is_new = run.is_shown() && !self.chunks[first..=last].iter().all(known);
         for at in (first..=last).rev() {
             let chunk = self.chunks[at];
             if absent {
@@ -394,8 +408,27 @@ impl Layout {
             if waits {
                 run.grow();
             }
+            if absent {
+                self.fetch_known(index, last);
+            }
+            if is_new {
+                self.fetch_row(index, last, false);
+            }
         } else {
-            self.fetch_row(index, last);
+            self.fetch_row(index, last, true);
+        }
+    }
+
+    /// A reader waits for the chunk at `last`. Its group may have been begun when the run at
+    /// `index` knew fewer columns: those behind the chunk are fetched that are not yet.
+    fn fetch_known(&mut self, index: usize, last: usize) {
+        let (group, run) = (self.chunks[last].group, &mut self.runs[index]);
+        let behind = self.chunks.iter().enumerate().skip(last + 1).take(ROW_MAX);
+        for (at, &chunk) in behind.take_while(|(_, chunk)| chunk.group == group) {
+            if run.columns.binary_search(&chunk.column).is_ok() && !run.has_read(chunk) && !run.begun.contains(&at) {
+                run.fetches(at);
+                run.want(chunk.extent);
+            }
         }
     }
 
@@ -444,8 +477,9 @@ impl Layout {
     }
 
     /// The run at `index` has come to the chunk at `last`, which is not planned. What lies behind
-    /// a row of columns that it has read is fetched.
-    fn fetch_row(&mut self, index: usize, last: usize) {
+    /// a row of columns that it has read is fetched: sooner behind one from the first column on,
+    /// if that `counts`.
+    fn fetch_row(&mut self, index: usize, last: usize, counts: bool) {
         let run = &self.runs[index];
         let group = self.chunks[last].group;
         // What was fetched behind a row and is resident is read without being told of.
@@ -455,7 +489,7 @@ impl Layout {
         };
         let first = (0..=last).rev().take(ROW_MAX).take_while(is_read).last().unwrap_or(last);
         let pages = self.chunks[last].extent.end - self.chunks[first].extent.start;
-        let until = self.chunks[last].extent.end + row::ahead(last - first + 1, self.is_first(first), pages);
+        let until = self.chunks[last].extent.end + row::ahead(last - first + 1, counts && self.is_first(first), pages);
         let run = &mut self.runs[index];
         for at in first..last {
             run.note(self.chunks[at]);
@@ -494,12 +528,13 @@ impl Layout {
         }
     }
 
-    /// A chunk that the run fetched whole, and has passed since.
-    pub(crate) fn passed(&mut self, id: u64) -> Option<Chunk> {
+    /// A chunk that the run fetched whole, and has passed since, if `all_came` of it: readers of
+    /// several groups at once are far ahead of what they wait for.
+    pub(crate) fn passed(&mut self, id: u64, all_came: impl Fn(Extent) -> bool) -> Option<Chunk> {
         let run = self.runs.iter_mut().find(|run| run.id == id)?;
         let chunk = self.chunks[*run.begun.front()?];
         let current = run.groups.iter().map(|&(group, _)| group).max()?;
-        if chunk.group + GROUPS_NEAR >= current {
+        if chunk.group + GROUPS_NEAR >= current || !all_came(chunk.extent) {
             return None;
         }
         run.begun.pop_front();

@@ -24,7 +24,7 @@ use crate::units::Extent;
 /// What reads past the ends of chunks have shown.
 #[derive(Debug, Default)]
 pub(super) struct Past {
-    /// The longest read, in pages.
+    /// The longest read that does not end where its chunk does, in pages.
     longest: u64,
     /// The length of the last window that held the end of a chunk, in pages.
     window: u64,
@@ -65,7 +65,10 @@ impl Past {
 
     /// A read begins in `chunk`.
     pub(super) fn observe(&mut self, chunk: Extent, read: Extent) {
-        self.longest = self.longest.max(read.pages());
+        // One that ends where the chunk does is no window that reaches past it.
+        if read.end != chunk.end {
+            self.longest = self.longest.max(read.pages());
+        }
         if let Some((at, windows)) = self.seen.iter_mut().find(|(at, _)| *at == read.start) {
             *at = read.end;
             *windows += 1;

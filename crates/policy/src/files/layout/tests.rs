@@ -275,7 +275,7 @@ fn a_column_that_is_read_later_is_added_and_one_that_is_not_leaves() {
     assert_eq!(added[..2], [chunk(1, 1, 3), chunk(2, 1, 3)]);
     for group in 2..20 {
         read(&mut layout, chunk(group, 1, 3));
-        while let Some(chunk) = layout.passed(run) {
+        while let Some(chunk) = layout.passed(run, |_| true) {
             layout.judge(run, chunk, chunk.column == 1);
         }
     }
@@ -289,7 +289,7 @@ fn where_chunks_are_not_read_they_do_not_come_whole() {
         read(&mut layout, Extent::new(chunk(group, 0, 1).start, chunk(group, 0, 1).start + 1));
     }
     let run = layout.runs[0].id;
-    while let Some(chunk) = layout.passed(run) {
+    while let Some(chunk) = layout.passed(run, |_| true) {
         layout.judge(run, chunk, false);
     }
     assert_eq!(read(&mut layout, chunk(12, 0, 1)), []);
@@ -390,4 +390,81 @@ fn groups_that_were_passed_over_come_with_the_first_of_them() {
     assert_eq!(groups(9), [9, 10, 11, 12, 13, 14, 15], "two groups show its columns");
     assert_eq!(groups(3)[..6], [3, 4, 5, 6, 7, 8], "another thread reads as this one does");
     assert_eq!(groups(1), [1, 2], "the others are planned");
+}
+
+/// How many of the chunks that readers of `groups` read one after the other, all readers in turn,
+/// have not been planned before.
+fn awaited(layout: &mut Layout, groups: &[u32], columns: u32) -> Vec<(u32, u32)> {
+    let mut fetched: Vec<Extent> = Vec::new();
+    let mut awaited = Vec::new();
+    for column in 0..columns {
+        for (nth, &group) in groups.iter().enumerate() {
+            let extent = chunk(group, column, columns);
+            let absent = !fetched.iter().any(|there| there.start <= extent.start && extent.end <= there.end);
+            let now = Nanos::from_millis(100 * u64::from(column) + nth as u64);
+            if let Some(run) = layout.observe(now, extent, absent, absent) {
+                fetched.extend(planned(layout, run, 10_000, extent));
+            }
+            if absent {
+                awaited.push((group, column));
+            }
+        }
+    }
+    awaited
+}
+
+#[test]
+fn rows_that_are_read_side_by_side_are_each_fetched_ahead() {
+    for groups in [&[0][..], &[0, 5, 9, 14], &[0, 1, 2, 3], &[0, 2, 4, 6, 8, 10, 12, 14]] {
+        let awaited = awaited(&mut layout(15, 10), groups, 10);
+        assert!(awaited.len() <= 3 * groups.len(), "{groups:?}: {awaited:?}");
+    }
+}
+
+#[test]
+fn a_window_at_the_start_of_a_chunk_is_a_call_for_all_of_it() {
+    let mut layout = layout(8, 2);
+    let call = |layout: &Layout, start: u64, most: u64| layout.call_of(Extent::new(start, start + 32), most).end;
+    assert_eq!([64, 65].map(|start| call(&layout, start, 1_000)), [128, 128], "its first page may be there");
+    assert_eq!(call(&layout, 66, 1_000), 98, "not from its middle");
+    assert_eq!([64, 63, 0].map(|most| call(&layout, 64, most)), [128, 96, 96], "of a longer one nothing more");
+    assert_eq!(call(&layout, 64 * 16, 1_000), 64 * 16 + 32, "behind the last one");
+
+    layout.distrust = 1;
+    assert_eq!(call(&layout, 64, 1_000), 96, "its reader has an index of pages");
+}
+
+#[test]
+fn columns_that_become_known_come_with_the_groups_that_are_begun() {
+    let mut layout = layout(15, 10);
+    let groups = [0, 1, 2, 3];
+    for group in groups {
+        read(&mut layout, chunk(group, 4, 10));
+    }
+    read(&mut layout, chunk(3, 8, 10));
+    let fetched = read(&mut layout, chunk(1, 6, 10));
+    assert!(fetched.contains(&chunk(1, 8, 10)), "{fetched:?}");
+}
+
+#[test]
+fn calls_that_end_with_their_chunks_show_no_long_windows() {
+    let mut layout = layout(8, 4);
+    read(&mut layout, chunk(2, 3, 4));
+    // Into the next group, whose first page the kernel has.
+    for column in 0..2 {
+        let extent = chunk(3, column, 4);
+        read(&mut layout, Extent::new(extent.start + 1, extent.end));
+    }
+    assert!(!layout.runs[0].rows.is_empty(), "it reads a row there: {:?}", layout.runs);
+}
+
+#[test]
+fn chunks_are_judged_once_they_have_come() {
+    let mut layout = layout(60, 1);
+    for group in (0..6).map(|nth| nth * 2) {
+        read(&mut layout, chunk(group, 0, 1));
+    }
+    let run = layout.runs[0].id;
+    assert_eq!(layout.passed(run, |_| false), None);
+    assert!(layout.passed(run, |_| true).is_some());
 }

@@ -18,6 +18,7 @@
 use alloc::vec::Vec;
 
 use super::{File, ReadPath};
+use crate::files::kernel_window::call_pages_max;
 use crate::files::layout::{Chunk, Layout, Read};
 use crate::residency::folio::Ahead;
 use crate::units::{Extent, FileId, Found, Nanos};
@@ -46,7 +47,8 @@ impl ReadPath {
         let width = layout.width();
         layout.is_like(self.alike.closed_of(width), self.alike.open_of(width));
         let run = layout.observe(now, extent, found == Found::Absent, found != Found::Resident);
-        while let Some((run, chunk)) = run.and_then(|run| Some((run, layout.passed(run)?))) {
+        let all_came = |extent| !self.budget.has_in_flight(file, extent);
+        while let Some((run, chunk)) = run.and_then(|run| Some((run, layout.passed(run, all_came)?))) {
             let unread = self.budget.unread_in(file, chunk.extent);
             layout.judge(run, chunk, unread <= chunk.extent.pages() / 2);
         }
@@ -57,6 +59,14 @@ impl ReadPath {
         layout.count();
         self.layouts_bytes += layout.bytes();
         run
+    }
+
+    /// The read of a program for which its kernel asks for `window` first. A driver that can give
+    /// the kernel more than that reads all of it at once. `window` itself where nothing is known.
+    pub fn call_of(&self, file: FileId, window: Extent) -> Extent {
+        let layout = self.files.get(&file).and_then(|known| known.layout.as_deref());
+        let most = call_pages_max(window.pages(), self.options.capacity_bytes);
+        layout.filter(|_| self.options.readahead).map_or(window, |layout| layout.call_of(window, most))
     }
 
     /// `file` is closed: files like it are likely to be read like it.
