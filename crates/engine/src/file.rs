@@ -17,7 +17,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use bytes::Bytes;
 use foreread_backend::Object;
 use foreread_backend::lock::Mutex;
-use foreread_policy::{Chunks, Extent, PAGE_BYTES, ReadId};
+use foreread_policy::{Chunks, Extent, PAGE_BYTES, ReadId, may_begin_call};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
@@ -96,16 +96,27 @@ impl File {
         self.opened.chunks(*self.driver.latest_chunks.lock())
     }
 
+    /// Whether its footer has been read, and says that it has column chunks.
+    pub fn has_chunks(&self) -> bool {
+        self.opened.has_chunks()
+    }
+
     /// How many bytes a program reads whose kernel asks for the `len` at `offset` first, as far as
     /// that is known: `len`, or more. A front door that can give the kernel more reads as many.
     pub fn call_of(&self, offset: u64, len: usize) -> usize {
-        if !self.opened.has_chunks() || !offset.is_multiple_of(PAGE_BYTES) {
+        let is_whole = offset.is_multiple_of(PAGE_BYTES) && (len as u64).is_multiple_of(PAGE_BYTES);
+        if !is_whole || !may_begin_call(len as u64 / PAGE_BYTES) || !self.opened.has_chunks() {
             return len;
         }
         let window = Extent::of_bytes(offset, len as u64);
         let call = self.driver.enter(|shard| shard.call_of(self.opened.id, window));
         let bytes = (call.end * PAGE_BYTES).min(self.size()).saturating_sub(offset).min(READ_BYTES_MAX);
         len.max(bytes as usize)
+    }
+
+    /// Whether all of these bytes are in memory.
+    pub fn is_resident(&self, offset: u64, len: usize) -> bool {
+        matches!(self.opened.table.look_up(offset, len), Lookup::Present(pages) if pages.is_resident())
     }
 
     pub(crate) fn driver(&self) -> &Arc<Driver> {

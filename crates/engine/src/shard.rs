@@ -125,6 +125,11 @@ impl Shard {
         }
     }
 
+    /// The read of a program for which its kernel asks for `window` first.
+    pub(crate) fn call_of(&mut self, file: FileId, window: Extent) -> Extent {
+        self.policy.call_of(file, window)
+    }
+
     /// What policy has decided so far, and what it spends its budget on.
     pub(crate) fn decided(&self) -> (Counters, Memory) {
         (self.lives.counters() + self.policy.counters(), self.policy.memory())

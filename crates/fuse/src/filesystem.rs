@@ -117,15 +117,17 @@ impl Mount {
         (reader, offset, window): (u64, u64, usize),
         finish: impl FnOnce(Result<Pages, Error>) + Send + 'static,
     ) {
-        let (engine, since, again) = (self.shared.engine.clone(), Instant::now(), file.clone());
-        file.read_by(reader, offset, call.len(), move |result| match result {
-            Ok(pages) => call.answer(&engine, &pages, |window| finish(Ok(window))),
+        // A read that waits does not keep the mount.
+        let (shared, since, again) = (Arc::downgrade(&self.shared), Instant::now(), file.clone());
+        file.read_by(reader, offset, call.len(), move |result| match (result, shared.upgrade()) {
+            (Ok(pages), Some(shared)) => call.answer(&shared.engine, &pages, |window| finish(Ok(window))),
+            (Ok(pages), None) => finish(Ok(pages.part(0, window))),
             // What has failed may lie behind the window.
-            Err(_) if since.elapsed() < AGAIN_WITHIN => {
+            (Err(_), _) if since.elapsed() < AGAIN_WITHIN || again.is_resident(offset, window) => {
                 drop(call);
                 again.read_by(reader, offset, window, finish);
             }
-            Err(error) => finish(Err(error)),
+            (Err(error), _) => finish(Err(error)),
         });
     }
 
@@ -387,7 +389,9 @@ impl Filesystem for Mount {
         let waiting = Arc::clone(&reply);
         let (is_cached, since) = (flags.0 & libc::O_DIRECT == 0, Instant::now());
         let failed = is_cached.then(|| Arc::clone(&self.shared.failed));
+        let begun = (is_cached && file.has_chunks()).then(|| self.shared.calls.read(ino.0, bytes.clone()));
         let finish = move |result: Result<Pages, Error>| {
+            let _begun = begun;
             if let (Some(failed), Err(error)) = (failed, &result) {
                 // Before the kernel hears of it, and asks again.
                 failed.read(fh.0, bytes, errno::of_read(error), since);
@@ -698,9 +702,9 @@ fn place(offset: u64) -> u32 {
 /// The first offset behind `.` and `..`.
 const FIRST_CHILD: u64 = 2;
 
-/// How soon a longer read must have failed for its first window to be read alone. Lower: an error
-/// behind the window is one of the window. Higher: a program waits twice for a storage that is
-/// silent. Source: chosen here.
+/// How soon a longer read must have failed for its first window to be asked for again, where that
+/// is not in memory. Lower: an error behind the window is more often one of the window. Higher: a
+/// program waits twice for a storage that is silent. Source: chosen here.
 const AGAIN_WITHIN: Duration = Duration::from_secs(1);
 
 /// The longest request in bytes: the kernel's own limit.

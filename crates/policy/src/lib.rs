@@ -67,7 +67,7 @@ pub use directories::path::renewals::is_in_first_half;
 pub use directories::path::{DirOptions, DirReadahead};
 pub use division::{Division, EngineUse, PartChange};
 pub use files::cached::Cached;
-pub use files::kernel_window::{Chunks, Lengths, kernel_window_bytes};
+pub use files::kernel_window::{Chunks, Lengths, kernel_window_bytes, may_begin_call};
 pub use files::window::state::{Bound, StreamState};
 pub use files::window::{Pattern, REQUEST_PAGES_MAX};
 pub use names::{NameId, Names, Next};

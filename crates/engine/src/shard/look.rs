@@ -5,7 +5,7 @@
 use std::cmp::{Ordering, Reverse};
 use std::sync::Arc;
 
-use foreread_policy::{Extent, FileId, Nanos, PAGE_BYTES, StreamState, Wasted};
+use foreread_policy::{Nanos, PAGE_BYTES, StreamState, Wasted};
 
 use super::Shard;
 use crate::detail::{Detail, FileUse, WastedRange};
@@ -63,11 +63,6 @@ impl Shard {
             file,
             wasted: in_vain.unwrap_or_default(),
         }
-    }
-
-    /// The read of a program for which its kernel asks for `window` first.
-    pub(crate) fn call_of(&self, file: FileId, window: Extent) -> Extent {
-        self.policy.call_of(file, window)
     }
 
     /// How many streams there are.

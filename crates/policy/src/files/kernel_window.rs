@@ -87,10 +87,14 @@ pub fn kernel_window_bytes(budget_bytes: u64, chunks: Chunks) -> Option<u64> {
     Some(stream.max(chunk)).filter(|&bytes| bytes >= WINDOW_BYTES_MIN)
 }
 
-/// The most pages of a chunk that a program is taken to read by one call, of which its kernel asks
-/// for `window` pages first. 0 where that begins no longer call.
-pub(crate) fn call_pages_max(window: u64, budget_bytes: u64) -> u64 {
-    if CALL_WINDOWS.contains(&window) { most(budget_bytes).min(CALL_BYTES_MAX) / PAGE_BYTES } else { 0 }
+/// Whether a kernel's request for so many pages may be the first window of a longer read.
+pub fn may_begin_call(pages: u64) -> bool {
+    CALL_WINDOWS.contains(&pages)
+}
+
+/// The most pages of a chunk that a program is taken to read by one call.
+pub(crate) fn call_pages_max(budget_bytes: u64) -> u64 {
+    most(budget_bytes).min(CALL_BYTES_MAX) / PAGE_BYTES
 }
 
 /// The longest window for a chunk, in bytes.
@@ -165,9 +169,8 @@ mod tests {
 
     #[test]
     fn a_window_of_a_user_may_begin_a_call_and_part_of_a_longer_one_does_not() {
-        let most = |window, mib: u64| call_pages_max(window, mib * MIB) * PAGE_BYTES / MIB;
-        assert_eq!([31, 32, 255, 256].map(|window| most(window, 1024)), [0, 8, 8, 0]);
-        assert_eq!([1, 16, 32, 1 << 20].map(|mib| most(32, mib)), [0, 2, 4, 8]);
+        assert_eq!([31, 32, 255, 256].map(may_begin_call), [false, true, true, false]);
+        assert_eq!([1, 16, 32, 1 << 20].map(|mib| call_pages_max(mib * MIB) * PAGE_BYTES / MIB), [0, 2, 4, 8]);
     }
 
     fn of(chunks: &[u64]) -> Chunks {

@@ -33,6 +33,7 @@
 //! all of it; the window grows as that of a stream (`window`); docs/decisions/0094, 0098,
 //! 0101, 0104.
 
+use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
 mod alike;
@@ -49,7 +50,7 @@ use chunk::chunks_of;
 pub(crate) use past::Habit;
 use past::Past;
 use row::ROW_MAX;
-use run::{ENDS_KEPT, End, GROUPS_NEAR, Run};
+use run::{BEGUN_MAX, ENDS_KEPT, End, GROUPS_NEAR, Run};
 
 use crate::files::streams::Active;
 use crate::files::window::parts::{Limits, Part, part_of};
@@ -68,6 +69,9 @@ pub(crate) struct Layout {
     early: Early,
     /// How far its readers read past the end of a chunk.
     past: Past,
+    /// Calls so far, and the latest chunks that came by one.
+    calls: u32,
+    called: VecDeque<usize>,
     /// What was read of files like it that are closed, and of one that is open.
     alike: Option<Read>,
     beside: Option<Read>,
@@ -150,7 +154,7 @@ impl Layout {
         // The driver keeps as many, to tell them again.
         let chunks = 2 * self.chunks.capacity() * size_of::<Chunk>();
         let alike = [&self.alike, &self.beside].into_iter().flatten().map(|read| 4 * read.columns.capacity());
-        let alike = alike.sum::<usize>();
+        let alike = alike.sum::<usize>() + 8 * self.called.capacity();
         self.counted_bytes = (size_of::<Self>() + chunks + runs + alike + self.early.bytes()) as u64;
     }
 
@@ -184,11 +188,24 @@ impl Layout {
 
     /// The read of a program for which its kernel asks for `window` first: to the end of the chunk
     /// that it begins, if that has `most` pages at most and its readers have no index of pages.
-    pub(crate) fn call_of(&self, window: Extent, most: u64) -> Extent {
+    ///
+    /// Of a chunk that comes so, nothing shows how much of it its program reads. So one is left to
+    /// the kernel's windows now and then, and tells (`judge`).
+    pub(crate) fn call_of(&mut self, window: Extent, most: u64) -> Extent {
         let Some(at) = self.chunk_at(window.start).filter(|_| self.distrust == 0) else { return window };
         let chunk = self.chunks[at].extent;
-        let begins = window.start <= chunk.start + 1 && chunk.pages() <= most;
-        Extent::new(window.start, if begins { window.end.max(chunk.end) } else { window.end })
+        if window.start > chunk.start + 1 || chunk.end <= window.end || chunk.pages() > most {
+            return window;
+        }
+        self.calls += 1;
+        if self.calls >= CALLS_UNSEEN && self.calls.is_power_of_two() {
+            return window;
+        }
+        if self.called.len() >= BEGUN_MAX {
+            self.called.pop_front();
+        }
+        self.called.push_back(at);
+        Extent::new(window.start, chunk.end)
     }
 
     /// The last chunk that begins no later than `page`, if that lies in it.
@@ -234,7 +251,13 @@ impl Layout {
         }
         let whole = self.chunks[at + 1..].iter().take_while(|next| next.extent.end <= read.end).count();
         let index = mine.unwrap_or_else(|| self.run_near(now, chunk.group));
+        let run = &self.runs[index];
+        let is_known = |chunk: &Chunk| run.columns.binary_search(&chunk.column).is_ok();
+        let is_new = run.is_shown() && !self.chunks[at..=at + whole].iter().all(is_known);
         self.begin(now, index, at, at + whole, absent, waits);
+        if is_new {
+            self.fetch_row(index, at + whole, false);
+        }
         self.runs[index].went_to(read);
         self.cross(now, index, at + whole + 1, read, waits);
         Some(self.runs[index].id)
@@ -369,8 +392,6 @@ impl Layout {
     fn begin(&mut self, now: Nanos, index: usize, first: usize, last: usize, absent: bool, waits: bool) {
         let run = &mut self.runs[index];
         run.wait(now, waits);
-        let known = |chunk: &Chunk| run.columns.binary_search(&chunk.column).is_ok();
-        let is_new = run.is_shown() && !self.chunks[first..=last].iter().all(known);
         for at in (first..=last).rev() {
             let chunk = self.chunks[at];
             if absent {
@@ -408,11 +429,9 @@ impl Layout {
             if waits {
                 run.grow();
             }
-            if absent {
+            // One at the front is about to be planned.
+            if absent && run.front > group {
                 self.fetch_known(index, last);
-            }
-            if is_new {
-                self.fetch_row(index, last, false);
             }
         } else {
             self.fetch_row(index, last, true);
@@ -543,13 +562,16 @@ impl Layout {
 
     /// Most of a `chunk` that run `id` has passed `was_read`, or was not.
     pub(crate) fn judge(&mut self, id: u64, chunk: Chunk, was_read: bool) {
+        if self.called.iter().any(|&at| self.chunks[at] == chunk) {
+            return;
+        }
         if was_read {
             self.distrust = 0;
             return;
         }
         let Some(run) = self.runs.iter_mut().find(|run| run.id == id) else { return };
         if run.columns_of(chunk.group).is_some_and(|columns| columns.contains(&chunk.column)) {
-            self.distrust = (self.distrust + DISTRUST).min(DISTRUST_MAX);
+            (self.distrust, self.calls) = ((self.distrust + DISTRUST).min(DISTRUST_MAX), 0);
         }
         run.columns.retain(|&column| column != chunk.column);
     }
@@ -676,6 +698,11 @@ const CROSSED_PAGES: u64 = 96;
 /// is shown that its reader goes on: 640 KiB. Lower: such a reader waits for several requests.
 /// Higher: more is fetched behind one row. Source: derived: five windows of 128 KiB.
 const GROUP_CROSSED_PAGES: u64 = 160;
+
+/// Calls before one chunk is left to the kernel's windows; then after twice as many, and so on.
+/// Lower: more chunks are read past their end. Higher: of a file whose readers have an index of
+/// pages, more is fetched in vain. Source: chosen here.
+const CALLS_UNSEEN: u32 = 16;
 
 /// Chunks that are not fetched whole after one that was not read. Lower: a reader with an index of
 /// pages has more fetched in vain. Higher: a reader of whole chunks that follows waits more often.

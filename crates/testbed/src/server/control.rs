@@ -43,6 +43,7 @@ pub(crate) fn answer(state: &State, method: &Method, name: &str, body: &[u8]) ->
             done()
         }
         (&Method::GET, "requests") => json(&state.accounts.log()),
+        (&Method::POST, "objects") if state.upstream.is_some() => wrong(&Error::Both.to_string()),
         (&Method::POST, "objects") => match serde_json::from_slice::<OneOrMany<ObjectSpec>>(body) {
             Ok(specs) => {
                 for spec in specs.into_vec() {

@@ -53,7 +53,7 @@ impl Upstream {
     ) -> Answer {
         let response = match self.forward(&mut parts, body).await {
             Ok(response) => response,
-            Err(error) => return unreachable(&error),
+            Err(error) => return bad_gateway("The server upstream did not answer.", &error),
         };
         let (mut head, body) = response.into_parts();
         take_own(&mut head.headers);
@@ -69,7 +69,9 @@ impl Upstream {
         }
         match Limited::new(body, DOCUMENT_BYTES_MAX).collect().await {
             Ok(whole) => Response::from_parts(head, Payload::Bytes(whole.to_bytes())),
-            Err(error) => unreachable(&error.to_string()),
+            Err(error) => {
+                bad_gateway("An answer of the server upstream broke off, or is too long.", &error.to_string())
+            }
         }
     }
 
@@ -100,10 +102,11 @@ fn take_own(headers: &mut HeaderMap) {
     }
 }
 
-fn unreachable(error: &str) -> Answer {
-    tracing::warn!(%error, "the server upstream did not answer");
-    answer::error(true, StatusCode::BAD_GATEWAY, "BadGateway", "The server upstream did not answer.", None)
+fn bad_gateway(message: &str, error: &str) -> Answer {
+    tracing::warn!(%error, "{message}");
+    answer::error(true, StatusCode::BAD_GATEWAY, "BadGateway", message, None)
 }
 
-/// The longest answer that is no object, such as a page of a listing.
+/// The longest answer that is no object, such as a page of a listing, or an object whose length
+/// the server does not say, in bytes.
 const DOCUMENT_BYTES_MAX: usize = 64 << 20;

@@ -32,6 +32,8 @@ pub(super) struct Past {
     seen: VecDeque<(u64, u64)>,
     /// What another file has shown.
     habit: Option<Habit>,
+    /// The last read that came to the end of a chunk was all of it.
+    is_exact: bool,
     /// The end of the last chunk.
     end: u64,
 }
@@ -68,12 +70,14 @@ impl Past {
         // One that ends where the chunk does is no window that reaches past it.
         if read.end != chunk.end {
             self.longest = self.longest.max(read.pages());
+        } else if read.start <= chunk.start + 1 {
+            self.is_exact = true;
         }
         if let Some((at, windows)) = self.seen.iter_mut().find(|(at, _)| *at == read.start) {
             *at = read.end;
             *windows += 1;
         } else if read.start > chunk.start + 1 && read.start < chunk.end && chunk.end < read.end {
-            self.window = read.pages();
+            (self.window, self.is_exact) = (read.pages(), false);
             if self.seen.len() >= SEEN_KEPT {
                 self.seen.pop_front();
             }
@@ -83,7 +87,7 @@ impl Past {
 
     /// Where reads of `chunk` will end.
     pub(super) fn end_of(&self, chunk: Extent) -> u64 {
-        let Some(Habit { window, more }) = self.habit() else { return chunk.end };
+        let Some(Habit { window, more }) = self.habit().filter(|_| !self.is_exact) else { return chunk.end };
         let past = chunk.pages().next_multiple_of(window.max(1)) - chunk.pages() + more * window;
         let end = if past > PAST_PAGES_MAX { chunk.end } else { chunk.end + past };
         end.min(self.end.max(chunk.end))
@@ -148,6 +152,19 @@ mod tests {
             past.observe(chunk, chunk);
         }
         assert_eq!(past.end_of(Extent::new(500, 600)), 600);
+    }
+
+    #[test]
+    fn where_all_of_a_chunk_is_read_at_once_nothing_behind_it_comes() {
+        let mut past = Past::default();
+        past.ends_at(10_000);
+        past.hint(Habit { window: 32, more: 1 });
+        let chunk = Extent::new(500, 600);
+        assert_eq!(past.end_of(chunk), 660);
+        past.observe(chunk, Extent::new(501, 600));
+        assert_eq!(past.end_of(chunk), 600);
+        read(&mut past, Extent::new(100, 300), 100 + 8 * 32);
+        assert_eq!(past.end_of(chunk), 660, "windows again");
     }
 
     #[test]

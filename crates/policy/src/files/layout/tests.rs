@@ -421,17 +421,34 @@ fn rows_that_are_read_side_by_side_are_each_fetched_ahead() {
     }
 }
 
+fn call(layout: &mut Layout, start: u64, most: u64) -> u64 {
+    layout.call_of(Extent::new(start, start + 32), most).end
+}
+
 #[test]
 fn a_window_at_the_start_of_a_chunk_is_a_call_for_all_of_it() {
-    let mut layout = layout(8, 2);
-    let call = |layout: &Layout, start: u64, most: u64| layout.call_of(Extent::new(start, start + 32), most).end;
-    assert_eq!([64, 65].map(|start| call(&layout, start, 1_000)), [128, 128], "its first page may be there");
-    assert_eq!(call(&layout, 66, 1_000), 98, "not from its middle");
-    assert_eq!([64, 63, 0].map(|most| call(&layout, 64, most)), [128, 96, 96], "of a longer one nothing more");
-    assert_eq!(call(&layout, 64 * 16, 1_000), 64 * 16 + 32, "behind the last one");
-
+    let layout = &mut layout(8, 2);
+    assert_eq!([64, 65].map(|start| call(layout, start, 1_000)), [128, 128], "its first page may be there");
+    assert_eq!(call(layout, 66, 1_000), 98, "not from its middle");
+    assert_eq!([64, 63, 0].map(|most| call(layout, 64, most)), [128, 96, 96], "of a longer one nothing more");
+    assert_eq!(call(layout, 64 * 16, 1_000), 64 * 16 + 32, "behind the last one");
     layout.distrust = 1;
-    assert_eq!(call(&layout, 64, 1_000), 96, "its reader has an index of pages");
+    assert_eq!(call(layout, 64, 1_000), 96, "its reader has an index of pages");
+}
+
+#[test]
+fn now_and_then_a_chunk_shows_whether_it_is_read_and_others_do_not() {
+    let layout = &mut layout(80, 1);
+    let left: Vec<u64> = (0..70).filter(|&group| call(layout, 64 * group, 1_000) != 64 * group + 64).collect();
+    assert_eq!(left, [15, 31, 63]);
+    for group in 0..25 {
+        layout.observe(Nanos(u64::from(group)), chunk(group, 0, 1), true, true);
+    }
+    let run = layout.runs[0].id;
+    while let Some(chunk) = layout.passed(run, |_| true) {
+        layout.judge(run, chunk, chunk.group != 15);
+    }
+    assert!(layout.distrust > 0, "fifteen came by calls, which say nothing");
 }
 
 #[test]

@@ -18,7 +18,7 @@
 use alloc::vec::Vec;
 
 use super::{File, ReadPath};
-use crate::files::kernel_window::call_pages_max;
+use crate::files::kernel_window::{call_pages_max, may_begin_call};
 use crate::files::layout::{Chunk, Layout, Read};
 use crate::residency::folio::Ahead;
 use crate::units::{Extent, FileId, Found, Nanos};
@@ -47,7 +47,8 @@ impl ReadPath {
         let width = layout.width();
         layout.is_like(self.alike.closed_of(width), self.alike.open_of(width));
         let run = layout.observe(now, extent, found == Found::Absent, found != Found::Resident);
-        let all_came = |extent| !self.budget.has_in_flight(file, extent);
+        let is_in_flight = |page| self.budget.is_in_flight(file, page);
+        let all_came = |chunk: Extent| !is_in_flight(chunk.start) && !is_in_flight(chunk.end - 1);
         while let Some((run, chunk)) = run.and_then(|run| Some((run, layout.passed(run, all_came)?))) {
             let unread = self.budget.unread_in(file, chunk.extent);
             layout.judge(run, chunk, unread <= chunk.extent.pages() / 2);
@@ -62,11 +63,14 @@ impl ReadPath {
     }
 
     /// The read of a program for which its kernel asks for `window` first. A driver that can give
-    /// the kernel more than that reads all of it at once. `window` itself where nothing is known.
-    pub fn call_of(&self, file: FileId, window: Extent) -> Extent {
-        let layout = self.files.get(&file).and_then(|known| known.layout.as_deref());
-        let most = call_pages_max(window.pages(), self.options.capacity_bytes);
-        layout.filter(|_| self.options.readahead).map_or(window, |layout| layout.call_of(window, most))
+    /// the kernel more than that reads all of it at once. `window` itself where nothing is known,
+    /// and where it [may begin](crate::may_begin_call) no longer read.
+    pub fn call_of(&mut self, file: FileId, window: Extent) -> Extent {
+        if !self.options.readahead || !may_begin_call(window.pages()) {
+            return window;
+        }
+        let most = call_pages_max(self.options.capacity_bytes);
+        self.layout(file).map_or(window, |layout| layout.call_of(window, most))
     }
 
     /// `file` is closed: files like it are likely to be read like it.

@@ -54,12 +54,6 @@ impl Budget {
         Some(sieve)
     }
 
-    /// Whether pages of `extent` are in flight.
-    pub(crate) fn has_in_flight(&self, file: FileId, extent: Extent) -> bool {
-        let mut folios = self.folios.0.range(file, from_folio(&self.folios, file, extent));
-        folios.any(|(_, folio)| folio.state() == State::InFlight)
-    }
-
     /// The requests that have pages of `extent` in flight.
     pub(crate) fn requests_in(&self, file: FileId, extent: Extent) -> Vec<RequestId> {
         let folios = self.folios.0.range(file, from_folio(&self.folios, file, extent));
