@@ -13,8 +13,8 @@ pub struct Options<'a> {
     pub baselines: &'a [Baseline],
     /// Command lines of other clients.
     pub against: &'a [String],
-    /// A server that holds the data of programs, with the testbed's credentials, and answers behind
-    /// a testbed.
+    /// A server that holds the data of programs, with the testbed's credentials, and answers
+    /// behind a testbed.
     pub upstream: Option<&'a str>,
     /// The user's own storage in place of a testbed.
     pub user: Option<Storage>,

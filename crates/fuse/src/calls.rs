@@ -2,21 +2,21 @@
 //!
 //! ```text
 //!   program   pread of a column chunk, 400 KiB
-//!   kernel    READ of 128 KiB ──> engine: a read of 400 KiB ──> FUSE_NOTIFY_STORE of the other 272
+//!   kernel    READ of 128 KiB ──> engine: a read of 400 KiB ──> FUSE_NOTIFY_STORE of the rest
 //!                    └──<── the answer, after that ──────────────────────────┘
 //! ```
 //!
 //! A kernel cuts a read that is longer than its window into windows. The program waits for them
 //! one after the other, and for one or two more behind the end of its read. Only root can set the
-//! window (`kernel_window`). What is stored in the page cache is not asked for: a chunk is one read
-//! of the engine then, and ends where it ends.
+//! window (`kernel_window`). What is stored in the page cache is not asked for: a chunk is one
+//! read of the engine then, and ends where it ends.
 //!
 //! The kernel stores a page once no READ of it is under way. So a store waits for answers, and
 //! while it waits, the thread that stores cannot be killed.
 //!
-//! *Invariants:* no answer waits for a store for long. Bytes of which another READ is under way are
-//! not stored, as far as that is known when the store begins. What is stored takes little memory
-//! beyond the budget.
+//! *Invariants:* no answer waits for a store for long. Bytes of which another READ is under way
+//! are not stored, as far as that is known when the store begins. What is stored takes little
+//! memory beyond the budget.
 //!
 //! How long the program's read is, policy guesses (`ReadPath::call_of`). Source:
 //! `fuse_notify_store` of Linux; docs/decisions/0111.

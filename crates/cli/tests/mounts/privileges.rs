@@ -154,8 +154,8 @@ fn a_user_reads_a_column_chunk_and_nothing_behind_it() {
     assert!(fetched <= wanted * 102 / 100, "{fetched} bytes for {wanted}");
 }
 
-/// Threads that read the same chunks at once, from their start and from elsewhere, while the kernel
-/// forgets what it has: all bytes are right, and no read waits for ever.
+/// Threads that read the same chunks at once, from their start and from elsewhere, while the
+/// kernel forgets what it has: all bytes are right, and no read waits for ever.
 #[test]
 fn a_user_reads_column_chunks_by_many_threads() {
     let Some(stage) = Stage::new() else { return };

@@ -129,9 +129,9 @@ const WINDOW_BYTES_MAX: u64 = 4 << 20;
 /// docs/decisions/0101.
 const CHUNK_WINDOW_BYTES_MAX: u64 = 16 << 20;
 
-/// The longest chunk that is read at once where a kernel's window is shorter, in bytes. Lower: what
-/// is read past more chunks is fetched. Higher: a program waits for more before it is given the
-/// first bytes. Source: the longest single read of the engine.
+/// The longest chunk that is read at once where a kernel's window is shorter, in bytes. Lower:
+/// what is read past more chunks is fetched. Higher: a program waits for more before it is given
+/// the first bytes. Source: the longest single read of the engine.
 const CALL_BYTES_MAX: u64 = 8 << 20;
 
 /// Pages of a window that may begin a longer call. A kernel whose windows have 32 pages asks for

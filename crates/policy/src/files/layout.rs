@@ -232,8 +232,8 @@ impl Layout {
         if begins && before.is_some_and(is_neighbours) {
             return None;
         }
-        // A program's own reads begin with the page of the chunk's first byte, and reach its end; a
-        // kernel may have that page, and know the end.
+        // A program's own reads begin with the page of the chunk's first byte, and reach its end;
+        // a kernel may have that page, and know the end.
         let is_own = read.start == chunk.extent.start && read.end >= chunk.extent.end;
         let is_call = begins && read.end == chunk.extent.end;
         if mine.is_none()
@@ -701,8 +701,8 @@ const GROUP_CROSSED_PAGES: u64 = 160;
 
 /// Calls before one chunk is left to the kernel's windows; then after twice as many, and so on.
 /// Lower: more chunks are read past their end, and what was read there is fetched with others: 187
-/// in place of 145 MB for six of ten columns with 16. Higher: of a file whose readers have an index
-/// of pages, more is fetched in vain. Source: measured; docs/decisions/0111.
+/// in place of 145 MB for six of ten columns with 16. Higher: of a file whose readers have an
+/// index of pages, more is fetched in vain. Source: measured; docs/decisions/0111.
 const CALLS_UNSEEN: u32 = 64;
 
 /// Chunks that are not fetched whole after one that was not read. Lower: a reader with an index of

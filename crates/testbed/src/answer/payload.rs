@@ -1,5 +1,5 @@
-//! The bytes of a response, before the device and the wire: given bytes, a range of an object, that
-//! range compressed, or the body that another server sends.
+//! The bytes of a response, before the device and the wire: given bytes, a range of an object,
+//! that range compressed, or the body that another server sends.
 
 use std::io::{self, Write};
 use std::ops::Range;

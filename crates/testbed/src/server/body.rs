@@ -1,7 +1,7 @@
 //! The body of a response: paced by the device, cut or stalled by a fault.
 //!
 //! ```text
-//!   object, bytes, gzip, upstream ──> paced by the device ──> cut, stalled or let through ──> HTTP
+//!   object, bytes, gzip, upstream ──> paced by the device ──> cut, stalled or passed ──> HTTP
 //! ```
 
 use std::io;
