@@ -7,6 +7,7 @@
 //!   OPEN    ─> is that version current? the LOOKUP or listing before it has just asked
 //!              no: ESTALE, and the kernel looks up again
 //!   READ    ─> engine.read: a hit is answered on this thread, a miss on the engine's
+//!              the first window of a longer read: all of that, and the rest is stored (`calls`)
 //! ```
 //!
 //! The kernel caches pages by inode. Each version has an inode number of its own, so the kernel's

@@ -69,7 +69,7 @@ pub(crate) struct Layout {
     early: Early,
     /// How far its readers read past the end of a chunk.
     past: Past,
-    /// Calls so far, and the latest chunks that came by one.
+    /// Calls so far, and the latest chunks that came by one and are not judged yet.
     calls: u32,
     called: VecDeque<usize>,
     /// What was read of files like it that are closed, and of one that is open.
@@ -232,8 +232,8 @@ impl Layout {
         if begins && before.is_some_and(is_neighbours) {
             return None;
         }
-        // A program's own reads begin with the page of the chunk's first byte, and reach its end;
-        // a kernel may have that page, and know the end.
+        // A program's own reads begin with the page of the chunk's first byte, and reach its end.
+        // A call ends there, and begins one page later where the kernel has that one.
         let is_own = read.start == chunk.extent.start && read.end >= chunk.extent.end;
         let is_call = begins && read.end == chunk.extent.end;
         if mine.is_none()
@@ -562,7 +562,8 @@ impl Layout {
 
     /// Most of a `chunk` that run `id` has passed `was_read`, or was not.
     pub(crate) fn judge(&mut self, id: u64, chunk: Chunk, was_read: bool) {
-        if self.called.iter().any(|&at| self.chunks[at] == chunk) {
+        if let Some(nth) = self.called.iter().position(|&at| self.chunks[at] == chunk) {
+            self.called.remove(nth);
             return;
         }
         if was_read {

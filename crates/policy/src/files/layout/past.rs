@@ -10,7 +10,7 @@
 //! A kernel that reads ahead of a program asks for windows of one length. The one that holds the
 //! end of a chunk is answered as a whole, and its program waits for it. So what lies behind the
 //! end is fetched with the chunk, as far as reads of the chunks before it came. A program that
-//! reads without a kernel ends at the end.
+//! reads without a kernel ends at the end, and so does one whose kernel is given all of its call.
 //!
 //! *Invariants:* no more is told than [`PAST_PAGES_MAX`], and nothing behind the last chunk.
 //!
