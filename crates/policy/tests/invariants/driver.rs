@@ -121,9 +121,14 @@ impl Driver {
 
     fn report(&mut self, event: Event) {
         self.now += 1_000_000;
+        self.report_with_touches(Some(event));
+    }
+
+    /// Reports what was touched since the last event, and then `event`.
+    fn report_with_touches(&mut self, event: Option<Event>) {
         let touches = std::mem::take(&mut self.referenced).into_iter();
         let touches = touches.map(|(file, start, request, touch)| Event::Referenced { file, start, request, touch });
-        for event in touches.chain([event]) {
+        for event in touches.chain(event) {
             match event {
                 Event::Cached { file, extent } => {
                     self.cached.extend((extent.start..extent.end).map(|page| (file, page)));
@@ -533,6 +538,11 @@ impl Driver {
 
     /// Reports the end of `request`, if it is granted memory for all of it.
     fn settle(&mut self, request: RequestId, failed: bool) {
+        // Until policy hears of the end it may grant the request more, or cancel it.
+        self.report_with_touches(None);
+        if !self.requests.contains_key(&request) {
+            return;
+        }
         if failed {
             let stands_on = |this: &Self, file, extent: Extent| {
                 let mut folios = this.folios.range((file, 0)..(file, extent.end)).filter(|(_, f)| f.0 > extent.start);
