@@ -46,6 +46,7 @@ pub use outcome::violation::Violation;
 pub use outcome::{optimum, picture};
 pub use policy::{Grain, Policy, Reading};
 pub use region::Swapped;
+pub use scenario::busy::Busy;
 pub use scenario::change::Change;
 pub use scenario::chunk::Chunk;
 pub use scenario::{Beside, Reads, Scenario, Tiered, simulate};

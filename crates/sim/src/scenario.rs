@@ -3,6 +3,7 @@
 //! A workload of reads runs in `world`, one with a tree of directories in `tree`, one with a
 //! region of memory in `region`.
 
+pub(crate) mod busy;
 pub(crate) mod change;
 pub(crate) mod chunk;
 mod policies;
@@ -30,6 +31,7 @@ use crate::world::front::{Front, MOUNT_PIECE_NS, MOUNT_PIECE_PAGES, MOUNT_REQUES
 use crate::world::reader::Start;
 use crate::world::tier::Tier;
 use crate::world::together::Together;
+use busy::Busy;
 use change::Change;
 use chunk::Chunk;
 
@@ -115,6 +117,8 @@ pub struct Scenario<'w> {
     pub tier: Option<Tiered>,
     /// Where the chunks of each file lie, if its files say so.
     pub chunks: Vec<Chunk>,
+    /// The machine of the programs is busy with other work.
+    pub busy: Option<Busy>,
 }
 
 /// A tier in front of the device.
@@ -157,6 +161,7 @@ impl<'w> Scenario<'w> {
             watch: None,
             tier: workload.tier.as_ref().map(|tier| Tiered::of(tier, workload.files.count)).transpose()?,
             chunks: Vec::new(),
+            busy: None,
         })
     }
 
@@ -203,7 +208,7 @@ impl<'w> Scenario<'w> {
         if let Some(bytes) = self.page_cache_bytes.filter(|_| serves_mounts) {
             let of_mount = Front { piece_pages: None, piece_ns: MOUNT_PIECE_NS, page_ns: 0 };
             let mount = World::new(boxed, storage, of_mount, self.until_ns, self.sizes.clone());
-            let mut mount = mount.with_chunks(std::mem::take(&mut self.chunks));
+            let mut mount = mount.with_chunks(std::mem::take(&mut self.chunks)).on(self.busy);
             if self.picture {
                 mount = mount.with_picture();
             }
@@ -226,7 +231,8 @@ impl<'w> Scenario<'w> {
             Start { operations, own_descriptors, pattern, beside: beside.is_some() }
         };
         let tier = self.tier.map(|tiered| tiered.tier(&self.sizes));
-        let mut world = World::new(boxed, storage, front, self.until_ns, self.sizes).with_chunks(self.chunks);
+        let mut world =
+            World::new(boxed, storage, front, self.until_ns, self.sizes).with_chunks(self.chunks).on(self.busy);
         if let Some(tier) = tier {
             world = world.with_tier(tier);
         }

@@ -42,6 +42,7 @@ use crate::outcome::tally::Tally;
 use crate::outcome::violation::Violation;
 use crate::page_map::PageMap;
 use crate::policy::{Grain, Policy};
+use crate::scenario::busy::Busy;
 use crate::scenario::change::Change;
 use crate::scenario::chunk::Chunk;
 use crate::storage::Storage;
@@ -68,6 +69,7 @@ pub(crate) struct World<'w> {
     tier: Option<Tier>,
     /// Where the chunks of each file lie.
     chunks: Vec<Chunk>,
+    busy: Option<Busy>,
     /// Bytes of each file.
     sizes: Vec<u64>,
     /// The file number that policy knows, by the index of the file.
@@ -150,6 +152,7 @@ impl<'w> World<'w> {
             storage,
             tier: None,
             chunks: Vec::new(),
+            busy: None,
             opened: vec![false; sizes.len()],
             closed: vec![false; sizes.len()],
             ids: (0..sizes.len() as u64).collect(),
@@ -198,6 +201,11 @@ impl<'w> World<'w> {
     pub(crate) fn with_picture(mut self) -> Self {
         self.tally.picture = Some(Picture::default());
         self
+    }
+
+    /// On a machine that may be busy with other work.
+    pub(crate) fn on(self, busy: Option<Busy>) -> Self {
+        Self { busy, ..self }
     }
 
     /// Adds changes of the storage, and keeps the course of the run.
@@ -285,7 +293,7 @@ impl<'w> World<'w> {
 
     /// Does everything due at `next_ns`, or earlier.
     fn step(&mut self, next_ns: u64) -> Result<(), Violation> {
-        self.now_ns = self.now_ns.max(next_ns);
+        self.now_ns = self.now_ns.max(self.busy.map_or(next_ns, |busy| busy.notices(next_ns)));
         while let Some(change) = self.changes.pop_front_if(|change| change.at_ns <= next_ns) {
             self.storage.change(self.now_ns, change.device);
         }

@@ -7,7 +7,7 @@ mod readers;
 
 use foreread_device::Random;
 use foreread_policy::{Extent, PAGE_BYTES};
-use foreread_sim::Tally;
+use foreread_sim::{Busy, Tally};
 use foreread_workload::Metric;
 use readers::{MIB, Readers, forward};
 
@@ -63,6 +63,21 @@ fn one_sequential_reader_fills_the_link_with_few_requests() {
     assert!(outcome.amplification <= 1.0);
     let start = run(96 << 20, 64 * MIB, vec![(0, forward(0, 64 * MIB, MIB), 0)]);
     assert!(start.seconds <= 0.22, "{}", start.seconds);
+}
+
+/// First bytes are noticed late, with all that came behind them. Pauses as long as a request are
+/// another matter: docs/decisions/0112 says what they cost.
+#[test]
+fn a_machine_that_is_busy_with_other_work_fills_the_link() {
+    for (every_ms, for_ms) in [(1, 0), (2, 1), (10, 5)] {
+        for kernel_window_bytes in [None, Some(128 << 10), Some(1 << 20)] {
+            let busy = Some(Busy { every_ns: every_ms * 1_000_000, for_ns: for_ms * 1_000_000 });
+            let readers = Readers::new(256 << 20, 2 * GIB, vec![(0, forward(0, 2 * GIB, MIB), 0)]);
+            let tally = Readers { kernel_window_bytes, busy, ..readers }.run();
+            let rate = tally.figure(Metric::Throughput).unwrap();
+            assert!(rate >= 730.0, "{busy:?}, windows of {kernel_window_bytes:?}: {rate} MB/s");
+        }
+    }
 }
 
 #[test]

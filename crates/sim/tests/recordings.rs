@@ -51,6 +51,7 @@ fn replay(name: &str, device: &str, policy: PolicyName) -> Tally {
         watch: None,
         tier: None,
         chunks: Vec::new(),
+        busy: None,
     };
     scenario.run(policy).unwrap_or_else(|error| panic!("{name} on {device}: {error:?}"))
 }

@@ -212,6 +212,7 @@ fn scenario<'w, R: BufRead + 'w>(
         watch: None,
         tier: None,
         chunks: Vec::new(),
+        busy: None,
     }
 }
 

@@ -14,7 +14,8 @@
 //!   above.
 //! - *bandwidth* of one request: the most that a long one had. A request that shares a full link
 //!   shows its share, so a lower sample counts only while the link carries clearly less than it
-//!   can and nothing is held back, or once its throughput has fallen.
+//!   can and nothing is held back, or once its throughput has fallen. A short request may be a
+//!   burst: it counts from when the first byte of the quickest would have come.
 //! - *throughput* of all: measured in rounds (`throughput`).
 //! - *crowding*: how much longer requests take than they would alone. While the throughput grows
 //!   and they do not, there is no bound: what the link carries has not shown yet. Once it was
@@ -27,7 +28,7 @@
 //! which request pays (`fair_queue`). It knows nothing of the kind of storage: the read path says
 //! which completions measure the bandwidth of a disk. Source: the bandwidth-delay product, with
 //! extremes that are forgotten slowly as in BBR; docs/decisions/0021 (cost), 0026 (what may be
-//! measured), 0050, 0060 and 0062 (when the bandwidth is that of a connection).
+//! measured), 0050, 0060 and 0062 (when the bandwidth is that of a connection), 0112 (bursts).
 
 use crate::queue::throughput::{Passed, Throughput, per_second};
 use crate::units::{Nanos, PAGE_BYTES};
@@ -140,21 +141,26 @@ impl Link {
         let transfer_ns = total.since(first_byte).0;
         let size = bytes.min(TRANSFER_BYTES_MIN);
         if size >= TRANSFER_BYTES_LEAST && size >= self.shown_by && transfer_ns > 0 && alone {
-            let sample = per_second(bytes, transfer_ns);
+            // Its first byte may have been noticed late, with many of those behind it. So few
+            // bytes began to come no earlier than the first byte of the quickest request would.
+            let late_ns = if size > BURST_BYTES_MAX { 0 } else { first_byte.0.saturating_sub(self.latency_ns) };
+            let most = per_second(bytes, transfer_ns);
+            let least = per_second(bytes, transfer_ns + late_ns);
             // Two estimates of what all requests carried while this one ran; the higher counts.
             // Arrived bytes are reported by folio: beside many short requests they are too few.
             // The number of requests that this one met is too low where many others overtook it.
             let told = per_second(self.arrived - arrived_before, total.0);
-            let with = if beside < FEW { 0 } else { sample.saturating_mul(beside as u64 + 1).max(told) };
+            let with = |sample: u64| if beside < FEW { 0 } else { sample.saturating_mul(beside as u64 + 1).max(told) };
             let near = self.bandwidth / 16;
             // Where something was held back, the link was asked for all that it carries, so this
             // request had a share. If that is less than before, the link has become narrower.
-            let is_share = self.throughput.is_limit() || !self.throughput.is_far_above(with);
-            if sample > self.bandwidth + near || (sample < self.bandwidth - near && !is_share) {
-                (self.bandwidth, self.shown_by, self.shown_with) = (sample, size, with);
+            let is_share = self.throughput.is_limit() || !self.throughput.is_far_above(with(most));
+            let shown = if least > self.bandwidth + near { least } else { most.min(self.bandwidth) };
+            if shown > self.bandwidth || (shown < self.bandwidth - near && !is_share) {
+                (self.bandwidth, self.shown_by, self.shown_with) = (shown, size, with(shown));
                 self.is_own = false;
-            } else if sample >= self.bandwidth - near {
-                (self.shown_by, self.shown_with) = (size, self.shown_with.min(with));
+            } else if shown >= self.bandwidth - near {
+                (self.shown_by, self.shown_with) = (size, self.shown_with.min(with(shown)));
             }
         }
         if self.throughput.has_fallen() && transfer_ns > 0 && alone {
@@ -410,6 +416,13 @@ const TRANSFER_BYTES_LEAST: u64 = 128 << 10;
 /// bandwidth unknown. Source: measured with bursts of 256 KiB; 1 MiB itself is a guess.
 const TRANSFER_BYTES_MIN: u64 = 1 << 20;
 
+/// The longest request whose transfer may be over when its first byte is noticed, in bytes: 512
+/// KiB. Lower: where a link is first used, 256 KiB that a busy machine found in its buffers are a
+/// connection of 570 MB/s, and a link of 900 is given four requests at a time. Higher: on an array
+/// of disks, where a request waits for an arm and then comes at once, an arm is taken to read as
+/// slowly as that. Source: docs/decisions/0112.
+const BURST_BYTES_MAX: u64 = 512 << 10;
+
 /// The bandwidth of one request until one is measured, in bytes a second: 100 MB/s, as a disk or a
 /// connection to an object store has. Lower: transfers look dear, and random reads bring less with
 /// them. Higher: they look cheap, and bring more. Source: a guess, not measured.
@@ -569,6 +582,21 @@ mod tests {
         (0..16).for_each(|_| link.completed(waited, true));
         assert_eq!((link.bandwidth, link.crowding), (bandwidth, crowding));
         assert_eq!(link.arrived_bytes(), 32 * 1024 * PAGE_BYTES);
+    }
+
+    /// A machine that is busy with other work finds most of an answer in its buffers.
+    #[test]
+    fn a_first_byte_that_is_noticed_late_shows_no_quick_connection() {
+        let mut link = Link::default();
+        (0..16).for_each(|_| link.completed(after(32, Nanos(30_000_000), Nanos(31_600_000)), true));
+        let bandwidth = link.bandwidth;
+        assert!((80_000_000..84_000_000).contains(&bandwidth), "{bandwidth}");
+        // 256 KiB in half a millisecond, after three more than they take.
+        link.completed(after(64, Nanos(36_600_000), Nanos(37_100_000)), true);
+        assert_eq!(link.bandwidth, bandwidth);
+        // One that is as quick and was not late.
+        link.completed(after(64, Nanos(30_000_000), Nanos(30_500_000)), true);
+        assert!(link.bandwidth > 500_000_000, "{}", link.bandwidth);
     }
 
     #[test]

@@ -187,6 +187,7 @@ impl Cell {
             watch: Some(watch),
             tier: None,
             chunks: Vec::new(),
+            busy: None,
         }
     }
 }

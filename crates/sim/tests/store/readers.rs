@@ -4,7 +4,7 @@
 use foreread_device::latency::FirstByte;
 use foreread_device::{Profile, Rate, object_store};
 use foreread_policy::{Extent, PAGE_BYTES};
-use foreread_sim::{Beside, Chunk, PolicyName, Reads, Scenario, Tally, Tiered};
+use foreread_sim::{Beside, Busy, Chunk, PolicyName, Reads, Scenario, Tally, Tiered};
 use foreread_workload::{Descriptor, Op, Pattern};
 
 pub(crate) const MIB: u64 = (1 << 20) / PAGE_BYTES;
@@ -22,6 +22,7 @@ pub(crate) struct Readers {
     pub(crate) tier: Option<Tiered>,
     /// Where the chunks of each file lie, if its files say so.
     pub(crate) chunks: Vec<Chunk>,
+    pub(crate) busy: Option<Busy>,
     /// Reads that a reader makes at once; then it waits until that time has passed.
     pub(crate) batch: u64,
     pub(crate) device: Profile,
@@ -37,8 +38,8 @@ impl Readers {
             ..object_store::Config::default()
         });
         let (beside, kernel_window_bytes, tier, batch, policy) = (None, None, None, 1, PolicyName::Foreread);
-        let chunks = Vec::new();
-        Self { memory_bytes, file_pages, each, beside, kernel_window_bytes, tier, chunks, batch, device, policy }
+        let (chunks, busy) = (Vec::new(), None);
+        Self { memory_bytes, file_pages, each, beside, kernel_window_bytes, tier, chunks, busy, batch, device, policy }
     }
 
     /// Runs all readers to their ends.
@@ -78,6 +79,7 @@ impl Readers {
             watch: None,
             tier: self.tier,
             chunks: self.chunks,
+            busy: self.busy,
         };
         scenario.run(self.policy).unwrap_or_else(|error| panic!("{error:?}"))
     }
