@@ -39,12 +39,14 @@ class Testbed:
 
     __test__ = False
 
-    def __init__(self, objects: dict[str, str], directory: Path | None = None) -> None:
+    def __init__(
+        self, objects: dict[str, str], directory: Path | None = None, first_byte: str = "5ms"
+    ) -> None:
         binary = os.environ.get("FOREREAD_BIN", str(ROOT / "target/release/foreread"))
         if not Path(binary).exists():
             pytest.exit(f"{binary} is missing: build it, or set FOREREAD_BIN", 2)
         # So that requests that are made together are in flight together.
-        command = [binary, "testbed", "--listen", "127.0.0.1:0", "--first-byte", "5ms"]
+        command = [binary, "testbed", "--listen", "127.0.0.1:0", "--first-byte", first_byte]
         for name, size in objects.items():
             command += ["--object", f"{name}={size}"]
         if directory is not None:

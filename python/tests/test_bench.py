@@ -23,8 +23,8 @@ from foreread.bench.row import Figures, Place
 class Small:
     """A testbed with a directory, where rows run on small data."""
 
-    def __init__(self, directory: Path) -> None:
-        self.testbed = Testbed(OBJECTS, directory)
+    def __init__(self, directory: Path, first_byte: str = "5ms") -> None:
+        self.testbed = Testbed(OBJECTS, directory, first_byte)
         self.place = Place(self.testbed.endpoint, directory, 0.2)
 
     def ask(self, name: str, body: object = None) -> Any:
@@ -58,6 +58,14 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Small]:
         made = Small(tmp_path_factory.mktemp("bench"))
         yield made
         made.testbed.stop()
+
+
+@pytest.fixture(scope="module")
+def far(small: Small, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Small]:
+    """The same so far away that the slowest client makes all requests while the first waits."""
+    made = Small(tmp_path_factory.mktemp("far"), "400ms")
+    yield made
+    made.testbed.stop()
 
 
 @pytest.fixture
@@ -110,8 +118,8 @@ def test_the_bare_client_reads_the_object_once(small: Small, row: str) -> None:
 
 
 @pytest.mark.parametrize("client", list(tasks.WAYS))
-def test_tasks_read_what_they_ask_for(small: Small, client: str) -> None:
-    figures, counters = small.run("tasks-4k", client)
+def test_tasks_read_what_they_ask_for(far: Small, client: str) -> None:
+    figures, counters = far.run("tasks-4k", client)
     assert figures["bytes"] == figures["operations"] * 4096 > 0
     if client == "foreread":
         # What is asked for twice is in memory. So many reads of so small an object bring others.
