@@ -18,7 +18,7 @@
 
 use std::sync::Arc;
 
-use foreread_layout::{Layout, look};
+use foreread_layout::{Access, Layout, look};
 use foreread_policy::{Chunks, Event, Extent};
 
 use crate::driver::Driver;
@@ -60,11 +60,14 @@ impl Driver {
             match look(&end, size) {
                 Layout::Needs(bytes) if bytes > needed as u64 => at = size - bytes,
                 Layout::Unknown | Layout::Needs(_) => return None,
-                Layout::Chunks(chunks) => {
+                Layout::Chunks(chunks, access) => {
                     let lengths = chunks.iter().map(|chunk| chunk.bytes.end - chunk.bytes.start);
-                    let known = Chunks::of(lengths);
+                    let known = match access {
+                        Access::Whole => Chunks::of(lengths),
+                        Access::Pieces => Chunks::Pieces,
+                    };
                     opened.has(known);
-                    if !known.is_empty() {
+                    if known.are_held() {
                         *self.latest_chunks.lock() = Some(known);
                     }
                     for chunks in chunks.chunks(CHUNKS_AT_ONCE) {

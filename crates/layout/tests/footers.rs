@@ -4,7 +4,7 @@
 //! column of integers, one of floats and one of text in a dictionary, neither compressed nor
 //! with an Arrow schema.
 
-use foreread_layout::{CHUNKS_MAX, Chunk, FOOTER_BYTES_MAX, Layout, look};
+use foreread_layout::{Access, CHUNKS_MAX, Chunk, DIRECTORY_BYTES_MAX, Layout, look};
 
 const SMALL: &[u8] = include_bytes!("small.footer");
 
@@ -13,7 +13,7 @@ const SMALL_FILE_BYTES: u64 = 6_614;
 
 #[test]
 fn a_footer_says_where_the_chunks_lie() {
-    let Layout::Chunks(chunks) = look(SMALL, SMALL_FILE_BYTES) else { panic!("it is one") };
+    let Layout::Chunks(chunks, Access::Whole) = look(SMALL, SMALL_FILE_BYTES) else { panic!("it is one") };
     let lie = |at: usize| (chunks[at].group, chunks[at].column, chunks[at].bytes.clone());
     assert_eq!(chunks.len(), 9);
     assert_eq!(lie(0), (0, 0, 4..877));
@@ -27,7 +27,7 @@ fn less_than_a_footer_says_how_much_is_needed() {
     let tail = &SMALL[SMALL.len() - 8..];
     assert_eq!(look(tail, SMALL_FILE_BYTES), Layout::Needs(SMALL.len() as u64));
     assert_eq!(look(&SMALL[1..], SMALL_FILE_BYTES), Layout::Needs(SMALL.len() as u64));
-    assert!(matches!(look(SMALL, SMALL_FILE_BYTES), Layout::Chunks(_)));
+    assert!(matches!(look(SMALL, SMALL_FILE_BYTES), Layout::Chunks(..)));
 }
 
 #[test]
@@ -60,8 +60,8 @@ fn fuzz_footers() {
         for end in [input.to_vec(), with_length(input.to_vec())] {
             match look(&end, SMALL_FILE_BYTES) {
                 Layout::Unknown => {}
-                Layout::Needs(bytes) => assert!(bytes > end.len() as u64 && bytes <= FOOTER_BYTES_MAX + 8),
-                Layout::Chunks(chunks) => {
+                Layout::Needs(bytes) => assert!(bytes > end.len() as u64 && bytes <= DIRECTORY_BYTES_MAX + 8),
+                Layout::Chunks(chunks, _) => {
                     assert!(chunks.len() <= CHUNKS_MAX);
                     assert!(
                         chunks

@@ -4,6 +4,7 @@
 //! Needs /dev/fuse. A test whose program is not installed is skipped with a message, or fails with
 //! `FOREREAD_REQUIRE_CLIENTS=1`.
 
+mod archives;
 mod bad_input;
 mod by_name;
 mod cache;

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize};
 use std::sync::{Arc, OnceLock};
 
 use foreread_backend::{Object, Positioned};
+use foreread_layout::Access;
 use foreread_policy::{Chunks, Event, Extent, FileId, Found};
 use foreread_tier::{ObjectId, Tier};
 
@@ -74,20 +75,25 @@ impl Opened {
         self.tells_at.store(at, Relaxed);
     }
 
-    /// Its footer says this of its chunks.
+    /// Its directory says this of its chunks.
     pub(crate) fn has(&self, chunks: Chunks) {
         let _ = self.chunks.set(Box::new(chunks));
     }
 
-    /// Whether its footer has said that it has chunks.
+    /// Whether its footer has said that it has chunks that are read by one call.
     pub(crate) fn has_chunks(&self) -> bool {
-        self.chunks.get().is_some()
+        self.chunks.get().is_some_and(|own| matches!(**own, Chunks::Of(_)))
     }
 
-    /// What its footer or its name says of its chunks; `latest` is what another footer said.
+    /// What its directory or its name says of its chunks; `latest` is what another footer said.
     pub(crate) fn chunks(&self, latest: Option<Chunks>) -> Chunks {
-        let is_named = self.size() >= LAYOUT_BYTES_MIN && foreread_layout::is_named_so(self.object.key.as_str());
-        Chunks::expected(self.chunks.get().map(|own| **own), is_named, latest)
+        let access = foreread_layout::access(self.object.key.as_str()).filter(|_| self.size() >= LAYOUT_BYTES_MIN);
+        let named = match access {
+            None => Chunks::None,
+            Some(Access::Whole) => Chunks::Named,
+            Some(Access::Pieces) => Chunks::Pieces,
+        };
+        Chunks::expected(self.chunks.get().map(|own| **own), named, latest)
     }
 
     /// What the tier has of it.

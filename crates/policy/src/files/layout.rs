@@ -548,12 +548,15 @@ impl Layout {
     }
 
     /// A chunk that the run fetched whole, and has passed since, if `all_came` of it: readers of
-    /// several groups at once are far ahead of what they wait for.
+    /// several groups at once are far ahead of what they wait for. Where all chunks are of one
+    /// group, it has passed one when it has begun a few others.
     pub(crate) fn passed(&mut self, id: u64, all_came: impl Fn(Extent) -> bool) -> Option<Chunk> {
+        let is_only_group = self.chunks.first().map(|first| first.group) == self.chunks.last().map(|last| last.group);
         let run = self.runs.iter_mut().find(|run| run.id == id)?;
         let chunk = self.chunks[*run.begun.front()?];
         let current = run.groups.iter().map(|&(group, _)| group).max()?;
-        if chunk.group + GROUPS_NEAR >= current || !all_came(chunk.extent) {
+        let is_behind = chunk.group + GROUPS_NEAR < current || (is_only_group && run.begun.len() > BEGUN_NEAR);
+        if !is_behind || !all_came(chunk.extent) {
             return None;
         }
         run.begun.pop_front();
@@ -705,6 +708,12 @@ const GROUP_CROSSED_PAGES: u64 = 160;
 /// in place of 145 MB for six of ten columns with 16. Higher: of a file whose readers have an
 /// index of pages, more is fetched in vain. Source: measured; docs/decisions/0111.
 const CALLS_UNSEEN: u32 = 64;
+
+/// Chunks of the only group of a file that a reader has begun after one that it has passed. Lower:
+/// one whose reader is still in it, or that was fetched behind a row, counts as unread. Higher: of
+/// an archive of which the first bytes of each member are read, more is fetched in vain. Source:
+/// chosen here; as many members are read side by side.
+const BEGUN_NEAR: usize = 8;
 
 /// Chunks that are not fetched whole after one that was not read. Lower: a reader with an index of
 /// pages has more fetched in vain. Higher: a reader of whole chunks that follows waits more often.

@@ -239,6 +239,30 @@ fn a_window_of_a_kernel_that_comes_in_any_order_goes_on_into_the_next_group() {
 }
 
 #[test]
+fn of_an_archive_whose_members_are_not_read_to_their_end_few_come_whole() {
+    let mut layout = layout(1, 100);
+    let mut whole = 0;
+    for column in (0..30).map(|nth| 3 * nth) {
+        let extent = chunk(0, column, 100);
+        whole += u32::from(!read(&mut layout, Extent::new(extent.start, extent.start + 2)).is_empty());
+        let run = layout.runs[0].id;
+        while let Some(chunk) = layout.passed(run, |_| true) {
+            layout.judge(run, chunk, false);
+        }
+    }
+    assert_eq!(whole, 9 + 2, "eight are near, and now and then one is tried");
+    // One whose members are read has all of them whole.
+    let mut layout = self::layout(1, 100);
+    for column in (0..30).map(|nth| 3 * nth) {
+        assert_eq!(read(&mut layout, chunk(0, column, 100)), [chunk(0, column, 100)]);
+        let run = layout.runs[0].id;
+        while let Some(chunk) = layout.passed(run, |_| true) {
+            layout.judge(run, chunk, true);
+        }
+    }
+}
+
+#[test]
 fn what_adjoins_in_the_next_group_is_of_the_same_part_and_the_last_parts_are_short() {
     let mut layout = layout(200, 1);
     read(&mut layout, chunk(0, 0, 1));
