@@ -181,7 +181,7 @@ impl File {
             self.driver.storage.stats.hit(len);
             self.opened.uses.read(len);
             if self.opened.may_tell(offset, len) {
-                self.driver.look_at_layout(&self.opened);
+                self.driver.look_at_layout(self);
             }
             done(Ok(pages));
             if marked {
@@ -272,7 +272,7 @@ impl<D: FnOnce(Result<Pages, Error>) + Send + 'static> Reader for Answer<D> {
             Err(error) => failures.note(What::Read, error),
         }
         if result.as_ref().is_ok_and(|pages| opened.may_tell(self.offset, pages.len())) {
-            driver.look_at_layout(opened);
+            driver.look_at_layout(&self.file);
         }
         let key = opened.object.key.as_str();
         let read = Finished { key, offset: self.offset, len: self.len, since: self.since, result: result.as_ref() };

@@ -5,44 +5,48 @@
 //!      ├── no ──────────────────────────────> never again
 //!      ├── it is not all in memory ─────────> again with the read that brings its first byte
 //!      └── it is ──> decoded ──> policy: Event::Chunk for each ──> the read is answered
-//!                       └── a long one: on a thread that may block, beside the answer
+//!                       ├── a long one: on a thread that may block, beside the answer
+//!                       └── it names others, one a stripe: all are read at once, beside the answer
 //! ```
 //!
 //! What a reader asks for after a directory, it asks for with what the directory says. So policy
 //! knows that before the read is answered, unless it takes long to decode.
 //!
-//! *Invariants:* no request is made for a directory: its program asks for it. A file without one
+//! *Invariants:* no request is made for the directory of a file: its program asks for it. Those
+//! of stripes are read when it has, as its program will, one after the other. A file without one
 //! costs a comparison for each read.
 //!
-//! The file knows no format (`foreread_layout`). Source: docs/decisions/0094.
+//! The file knows no format (`foreread_layout`). Source: docs/decisions/0094, 0114.
 
 use std::sync::Arc;
 
-use foreread_layout::{Access, Layout, look};
+use foreread_layout::{Access, Chunk, Layout, Stripes, look};
 use foreread_policy::{Chunks, Event, Extent};
+use futures::future::try_join_all;
 
 use crate::driver::Driver;
+use crate::file::File;
 use crate::pages::opened::Opened;
 use crate::pages::table::Lookup;
 
 impl Driver {
-    /// A read has brought the byte of `opened` that tells where its parts lie.
-    pub(crate) fn look_at_layout(self: &Arc<Self>, opened: &Arc<Opened>) {
-        let Some(at) = opened.take_tells_at() else { return };
+    /// A read has brought the byte of `file` that tells where its parts lie.
+    pub(crate) fn look_at_layout(self: &Arc<Self>, file: &File) {
+        let Some(at) = file.opened().take_tells_at() else { return };
         let stats = &self.storage.stats;
-        let rest = stats.survive("the layout of a file", || self.tell_layout(opened, at, AT_ONCE_BYTES_MAX)).flatten();
+        let rest = stats.survive("the layout of a file", || self.tell_layout(file, at, AT_ONCE_BYTES_MAX)).flatten();
         let Some(at) = rest else { return };
-        let (driver, opened) = (Arc::clone(self), Arc::clone(opened));
+        let (driver, file) = (Arc::clone(self), file.clone());
         self.runtime.spawn_blocking(move || {
             let stats = &driver.storage.stats;
-            stats.survive("the layout of a file", || driver.tell_layout(&opened, at, usize::MAX));
+            stats.survive("the layout of a file", || driver.tell_layout(&file, at, usize::MAX));
         });
     }
 
     /// Tells policy where the parts of a file lie, if its bytes from `at` on say so. Returns from
     /// where on they do, if those are more than `most`.
-    fn tell_layout(self: &Arc<Self>, opened: &Opened, mut at: u64, most: usize) -> Option<u64> {
-        let size = opened.size();
+    fn tell_layout(self: &Arc<Self>, file: &File, mut at: u64, most: usize) -> Option<u64> {
+        let (opened, size) = (file.opened(), file.size());
         loop {
             let needed = (size - at) as usize;
             if needed > most {
@@ -60,29 +64,53 @@ impl Driver {
             match look(&end, size) {
                 Layout::Needs(bytes) if bytes > needed as u64 => at = size - bytes,
                 Layout::Unknown | Layout::Needs(_) => return None,
+                Layout::Stripes(stripes) => {
+                    self.look_at_stripes(file.clone(), stripes);
+                    return None;
+                }
                 Layout::Chunks(chunks, access) => {
-                    let lengths = chunks.iter().map(|chunk| chunk.bytes.end - chunk.bytes.start);
-                    let known = match access {
-                        Access::Whole => Chunks::of(lengths),
-                        Access::Pieces => Chunks::Pieces,
-                    };
-                    opened.has(known);
-                    if known.are_held() {
-                        *self.latest_chunks.lock() = Some(known);
-                    }
-                    for chunks in chunks.chunks(CHUNKS_AT_ONCE) {
-                        self.enter(|shard| {
-                            for chunk in chunks {
-                                let len = chunk.bytes.end - chunk.bytes.start;
-                                let extent = Extent::of_bytes(chunk.bytes.start, len);
-                                let (file, group, column) = (opened.id, chunk.group, chunk.column);
-                                self.tell(shard, Event::Chunk { file, extent, group, column });
-                            }
-                        });
-                    }
+                    self.tell_chunks(opened, &chunks, access);
                     return None;
                 }
             }
+        }
+    }
+
+    /// Reads the footers of all stripes of `file`, and tells policy what they say. Where one cannot
+    /// be read, its program will see why.
+    fn look_at_stripes(self: &Arc<Self>, file: File, stripes: Stripes) {
+        let driver = Arc::clone(self);
+        self.runtime.spawn(async move {
+            let footers = stripes.footers().map(|at| file.read_at(at.start, (at.end - at.start) as usize));
+            let Ok(footers) = try_join_all(footers).await else { return };
+            driver.storage.stats.survive("the layout of a file", || {
+                if let Some(chunks) = stripes.chunks(footers.iter().map(|footer| &footer[..])) {
+                    driver.tell_chunks(file.opened(), &chunks, Access::Pieces);
+                }
+            });
+        });
+    }
+
+    /// Tells policy the `chunks` of a file.
+    fn tell_chunks(self: &Arc<Self>, opened: &Opened, chunks: &[Chunk], access: Access) {
+        let lengths = chunks.iter().map(|chunk| chunk.bytes.end - chunk.bytes.start);
+        let known = match access {
+            Access::Whole => Chunks::of(lengths),
+            Access::Pieces => Chunks::Pieces,
+        };
+        opened.has(known);
+        if known.are_held() {
+            *self.latest_chunks.lock() = Some(known);
+        }
+        for chunks in chunks.chunks(CHUNKS_AT_ONCE) {
+            self.enter(|shard| {
+                for chunk in chunks {
+                    let len = chunk.bytes.end - chunk.bytes.start;
+                    let extent = Extent::of_bytes(chunk.bytes.start, len);
+                    let (file, group, column) = (opened.id, chunk.group, chunk.column);
+                    self.tell(shard, Event::Chunk { file, extent, group, column });
+                }
+            });
         }
     }
 }

@@ -3,11 +3,14 @@
 //! ```text
 //!   Parquet   PAR1 |chunk|chunk|chunk| .. |chunk| footer | its length, 4 bytes | PAR1
 //!                   group 0, columns 0..n          ^ says where each chunk begins and ends
+//!   ORC       ORC |stripe|stripe| .. |stripe| footer | postscript
+//!                    └─ each has a footer of its own, which says where its columns lie
 //!   zip       |member|member|member| .. |member| directory | where that begins, 22 bytes
 //!
 //!   the last bytes of a file ──> look ──┬─> Unknown    no such format, or its directory is
 //!                                       │              too long, or broken
 //!                                       ├─> Needs(n)   it begins n bytes before the end
+//!                                       ├─> Stripes    where the footers lie that tell
 //!                                       └─> Chunks     where each lies, in the file's order
 //! ```
 //!
@@ -20,14 +23,17 @@
 //! most. Chunks do not overlap, lie in the file, and are told in the order in which they lie.
 //!
 //! The crate does no I/O, and decides nothing about what to read. It decodes with crates that are
-//! made for it (`parquet`, `zip`). Source: the formats; docs/decisions/0094, 0114.
+//! made for it (`parquet`, `orc`, `zip`). Source: the formats; docs/decisions/0094, 0114.
 
 #![forbid(unsafe_code)]
 
 use std::ops::Range;
 
+mod orc;
 mod parquet;
 mod zip;
+
+pub use orc::Stripes;
 
 /// What the end of a file tells.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,6 +42,8 @@ pub enum Layout {
     Unknown,
     /// So many bytes at the end of the file are needed to tell.
     Needs(u64),
+    /// Where the footers of its stripes lie, which tell more.
+    Stripes(Stripes),
     /// Where its chunks lie, in the order of the file, and how programs read one.
     Chunks(Vec<Chunk>, Access),
 }
@@ -62,10 +70,9 @@ pub struct Chunk {
 
 /// What `end`, the last bytes of a file of `file_bytes` bytes, tells of it.
 pub fn look(end: &[u8], file_bytes: u64) -> Layout {
-    match parquet::look(end, file_bytes) {
-        Layout::Unknown => zip::look(end, file_bytes),
-        known => known,
-    }
+    let formats = [parquet::look, orc::look, zip::look];
+    let looks = formats.iter().map(|look| look(end, file_bytes));
+    looks.into_iter().find(|layout| *layout != Layout::Unknown).unwrap_or(Layout::Unknown)
 }
 
 /// How programs read the parts of a file of this name, if it is likely to have a directory that
@@ -76,7 +83,7 @@ pub fn access(name: &str) -> Option<Access> {
     if is_of(&parquet::ENDINGS) {
         return Some(Access::Whole);
     }
-    is_of(&zip::ENDINGS).then_some(Access::Pieces)
+    (is_of(&orc::ENDINGS) || is_of(&zip::ENDINGS)).then_some(Access::Pieces)
 }
 
 /// Bytes at the end of a file that say whether it has a directory. Source: what stands behind the

@@ -97,8 +97,8 @@ impl ReaderAt for &Tail<'_> {
     }
 }
 
-/// How names of archives end whose programs read some of their members. Source: NumPy, PyTorch,
-/// Keras, Python, Java and office documents.
+/// How names of archives end of which programs read some members. Source: what the tools of
+/// NumPy, Torch, Keras, Python, Java and offices write.
 pub(crate) const ENDINGS: [&str; 9] = ["zip", "npz", "pt", "pth", "keras", "whl", "jar", "docx", "xlsx"];
 
 /// The shortest member that is a chunk of its own, in bytes: 64 KiB. Lower: archives of many small

@@ -166,6 +166,7 @@ impl Layout {
     /// Takes note of a read. Returns the run that it belongs to, if it reads chunks. `absent`, and
     /// a page of it was neither resident nor in flight; `waits`, and it has to wait.
     pub(crate) fn observe(&mut self, now: Nanos, read: Extent, absent: bool, waits: bool) -> Option<u64> {
+        let read = self.of_fault(read).unwrap_or(read);
         let at = self.chunk_at(read.start)?;
         let chunk = self.chunks[at].extent;
         self.past.observe(chunk, read);
@@ -184,6 +185,21 @@ impl Layout {
             end = early.end;
         }
         Some(run)
+    }
+
+    /// The part of `read` from the fault on for which a kernel makes it, if that is the first one of
+    /// a chunk: a kernel reads as much before the fault of a mapping as behind it. One that goes on
+    /// with the chunk before is none.
+    fn of_fault(&mut self, read: Extent) -> Option<Extent> {
+        let middle = read.start + read.pages() / 2;
+        let chunk = self.chunks[self.chunk_at(middle)?].extent;
+        let before = self.chunk_at(read.start).map(|at| self.chunks[at]);
+        let goes_on = before.is_some_and(|before| self.runs.iter().any(|run| run.has(before)));
+        if read.start >= chunk.start || middle > chunk.start + 1 || goes_on {
+            return None;
+        }
+        self.past.begins_before(chunk.start - read.start);
+        Some(Extent::new(chunk.start, read.end))
     }
 
     /// The read of a program for which its kernel asks for `window` first: to the end of the chunk
@@ -446,7 +462,7 @@ impl Layout {
         for (at, &chunk) in behind.take_while(|(_, chunk)| chunk.group == group) {
             if run.columns.binary_search(&chunk.column).is_ok() && !run.has_read(chunk) && !run.begun.contains(&at) {
                 run.fetches(at);
-                run.want(chunk.extent);
+                run.want(self.past.around(chunk.extent));
             }
         }
     }
@@ -479,7 +495,7 @@ impl Layout {
         for (nth, &other) in chunks_of(&self.chunks, group).iter().enumerate() {
             if is_alike(&other) && !run.has_read(other) && !run.begun.contains(&(from + nth)) {
                 run.fetches(from + nth);
-                run.want(other.extent);
+                run.want(self.past.around(other.extent));
             }
         }
     }
@@ -614,7 +630,7 @@ impl Layout {
                 }
                 run.fetches(first + nth);
                 pages += chunk.extent.pages();
-                run.want(Extent::new(chunk.extent.start, self.past.end_of(chunk.extent)));
+                run.want(self.past.around(chunk.extent));
             }
             run.planned.push_back((group, pages));
             run.front += 1;

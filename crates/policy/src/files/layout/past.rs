@@ -1,4 +1,4 @@
-//! How far a kernel reads past the end of a chunk.
+//! How far a kernel reads past the end of a chunk, and before its start.
 //!
 //! ```text
 //!   chunk    |====================|
@@ -11,6 +11,9 @@
 //! end of a chunk is answered as a whole, and its program waits for it. So what lies behind the
 //! end is fetched with the chunk, as far as reads of the chunks before it came. A program that
 //! reads without a kernel ends at the end, and so does one whose kernel is given all of its call.
+//!
+//! For a fault of a mapping, a kernel reads as much before the page as behind it: what lies before
+//! the first page of a chunk is fetched with it as well.
 //!
 //! *Invariants:* no more is told than [`PAST_PAGES_MAX`], and nothing behind the last chunk.
 //!
@@ -36,6 +39,8 @@ pub(super) struct Past {
     is_exact: bool,
     /// The end of the last chunk.
     end: u64,
+    /// How many pages before a chunk the latest read of its first page began.
+    before: u64,
 }
 
 /// The windows of a kernel: the length of one in pages, and how many it reads behind the one that
@@ -71,7 +76,7 @@ impl Past {
         if read.end != chunk.end {
             self.longest = self.longest.max(read.pages());
         } else if read.start <= chunk.start + 1 {
-            self.is_exact = true;
+            (self.is_exact, self.before) = (true, 0);
         }
         if let Some((at, windows)) = self.seen.iter_mut().find(|(at, _)| *at == read.start) {
             *at = read.end;
@@ -91,6 +96,16 @@ impl Past {
         let past = chunk.pages().next_multiple_of(window.max(1)) - chunk.pages() + more * window;
         let end = if past > PAST_PAGES_MAX { chunk.end } else { chunk.end + past };
         end.min(self.end.max(chunk.end))
+    }
+
+    /// A read of the first page of a chunk began so many pages before it.
+    pub(super) fn begins_before(&mut self, pages: u64) {
+        self.before = pages;
+    }
+
+    /// What reads of `chunk` will ask for.
+    pub(super) fn around(&self, chunk: Extent) -> Extent {
+        Extent::new(chunk.start.saturating_sub(self.before), self.end_of(chunk))
     }
 
     /// `end`, or the end of the last chunk.

@@ -61,6 +61,25 @@ fn a_chunk_comes_to_its_end_with_its_first_read() {
 }
 
 #[test]
+fn faults_of_a_mapping_begin_chunks_and_what_is_read_before_them_comes_too() {
+    let mut layout = layout(8, 4);
+    let around = |group, column| {
+        let start = chunk(group, column, 4).start;
+        Extent::new(start - 16, start + 17)
+    };
+    assert_eq!(read(&mut layout, around(2, 0)), [chunk(2, 0, 4)]);
+    assert_eq!(read(&mut layout, around(2, 2)), [chunk(2, 2, 4)]);
+    let window = read(&mut layout, around(2, 3));
+    assert!(window.iter().all(|extent| extent.end < chunk(2, 3, 4).end), "it goes on: {window:?}");
+    let next = read(&mut layout, around(3, 0));
+    let starts: Vec<_> = next.iter().map(|extent| extent.start).collect();
+    assert_eq!(starts[..4], [chunk(3, 0, 4).start, around(3, 2).start, around(4, 0).start, around(4, 2).start]);
+    // A reader that calls has nothing before its chunks.
+    read(&mut layout, chunk(7, 2, 4));
+    assert_eq!(layout.past.around(chunk(0, 2, 4)), chunk(0, 2, 4));
+}
+
+#[test]
 fn what_was_read_of_a_group_comes_with_the_next() {
     let mut layout = layout(8, 4);
     read(&mut layout, chunk(2, 0, 4));
