@@ -13,6 +13,7 @@ mod model;
 mod panics;
 mod record;
 mod side_by_side;
+mod stripes;
 mod submission;
 
 use std::sync::Arc;

@@ -166,10 +166,13 @@ impl Layout {
     /// Takes note of a read. Returns the run that it belongs to, if it reads chunks. `absent`, and
     /// a page of it was neither resident nor in flight; `waits`, and it has to wait.
     pub(crate) fn observe(&mut self, now: Nanos, read: Extent, absent: bool, waits: bool) -> Option<u64> {
-        let read = self.of_fault(read).unwrap_or(read);
-        let at = self.chunk_at(read.start)?;
+        let fault = self.of_fault(read);
+        let read = fault.unwrap_or(read);
+        let at = self.chunk_of(read)?;
         let chunk = self.chunks[at].extent;
-        self.past.observe(chunk, read);
+        if fault.is_none() {
+            self.past.observe(chunk, read);
+        }
         let Some(run) = self.join(now, at, read, absent, waits) else {
             if read.start > chunk.start + 1 {
                 self.early.push(now, read);
@@ -192,14 +195,15 @@ impl Layout {
     /// with the chunk before is none.
     fn of_fault(&mut self, read: Extent) -> Option<Extent> {
         let middle = read.start + read.pages() / 2;
-        let chunk = self.chunks[self.chunk_at(middle)?].extent;
+        let page = Extent::new(middle, middle + 1);
+        let chunk = self.chunks[self.chunk_of(page)?].extent;
         let before = self.chunk_at(read.start).map(|at| self.chunks[at]);
         let goes_on = before.is_some_and(|before| self.runs.iter().any(|run| run.has(before)));
         if read.start >= chunk.start || middle > chunk.start + 1 || goes_on {
             return None;
         }
         self.past.begins_before(chunk.start - read.start);
-        Some(Extent::new(chunk.start, read.end))
+        Some(if chunk == page { chunk } else { Extent::new(chunk.start, read.end) })
     }
 
     /// The read of a program for which its kernel asks for `window` first: to the end of the chunk
@@ -222,6 +226,17 @@ impl Layout {
         }
         self.called.push_back(at);
         Extent::new(window.start, chunk.end)
+    }
+
+    /// The chunk that `read` begins in. One that is all of the read comes before one that begins in
+    /// its last page.
+    fn chunk_of(&self, read: Extent) -> Option<usize> {
+        let at = self.chunk_at(read.start)?;
+        let is_all = |before: &usize| {
+            let before = self.chunks[*before].extent;
+            read.start == before.start && read.end == before.end && read.end <= self.chunks[at].extent.start + 1
+        };
+        at.checked_sub(1).filter(is_all).or(Some(at))
     }
 
     /// The last chunk that begins no later than `page`, if that lies in it.

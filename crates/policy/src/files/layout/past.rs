@@ -93,7 +93,8 @@ impl Past {
     /// Where reads of `chunk` will end.
     pub(super) fn end_of(&self, chunk: Extent) -> u64 {
         let Some(Habit { window, more }) = self.habit().filter(|_| !self.is_exact) else { return chunk.end };
-        let past = chunk.pages().next_multiple_of(window.max(1)) - chunk.pages() + more * window;
+        let pages = self.before + chunk.pages();
+        let past = pages.next_multiple_of(window.max(1)) - pages + more * window;
         let end = if past > PAST_PAGES_MAX { chunk.end } else { chunk.end + past };
         end.min(self.end.max(chunk.end))
     }

@@ -80,6 +80,16 @@ fn faults_of_a_mapping_begin_chunks_and_what_is_read_before_them_comes_too() {
 }
 
 #[test]
+fn a_chunk_in_the_page_in_which_the_next_one_begins_is_told_from_it() {
+    let mut layout = Layout::default();
+    for (group, column, start, end) in [(0, 0, 0, 65), (0, 1, 64, 65), (1, 0, 64, 129), (1, 1, 128, 129)] {
+        layout.push(Chunk { extent: Extent::new(start, end), group, column });
+    }
+    assert_eq!(read(&mut layout, Extent::new(64, 65)), [Extent::new(64, 65)]);
+    assert_eq!(read(&mut layout, Extent::new(64, 80)), [Extent::new(64, 129)]);
+}
+
+#[test]
 fn what_was_read_of_a_group_comes_with_the_next() {
     let mut layout = layout(8, 4);
     read(&mut layout, chunk(2, 0, 4));
