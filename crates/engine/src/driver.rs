@@ -290,6 +290,9 @@ impl Driver {
             shard.files.add(&opened);
             let pages = opened.size().div_ceil(PAGE_BYTES);
             self.tell(shard, Event::Open { file: opened.id, pages });
+            if opened.is_named_for_parts() {
+                self.tell(shard, Event::Parts { file: opened.id });
+            }
             for event in opened.cached() {
                 self.tell(shard, event);
             }

@@ -230,6 +230,7 @@ fn run_on(driver: &mut Driver, steps: &[Step]) {
             Step::Chunks { file, pages } => {
                 let size = SIZES[file as usize];
                 if driver.files.contains_key(&FileId(file)) {
+                    driver.tell(Event::Parts { file: FileId(file) });
                     let starts = (0..).zip((0..size - 1).step_by(pages as usize));
                     driver.tell_chunks(starts.map(|(nth, start)| {
                         let extent = Extent::new(start, (start + pages + 1).min(size));

@@ -218,6 +218,7 @@ impl<R: Readahead> Policy for Baseline<R> {
             | Event::Prefetch { .. }
             | Event::Discard { .. }
             | Event::Capacity { .. }
+            | Event::Parts { .. }
             | Event::Chunk { .. }
             | Event::Cached { .. }
             | Event::Uncached { .. }

@@ -455,6 +455,8 @@ fn what_programs_must_reach_is_pinned() {
             "pyarrow-key: seconds_of_own <= 1.1, fetched_of_own <= 1.1",
             "pyarrow-limit: seconds_of_own <= 1",
             "polars-columns: seconds_of_own <= 1, fetched_of_own <= 1.1",
+            "orc-columns: seconds_of_own <= 1, fetched_of_own <= 1.1",
+            "numpy-arrays: seconds_of_own <= 1, fetched_of_own <= 1.1",
             "small-files: again_gets <= 0 requests",
             "cat-2gib: cpu <= 1.8 s",
             "sqlite-index: ",

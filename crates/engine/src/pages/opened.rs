@@ -85,10 +85,20 @@ impl Opened {
         self.chunks.get().is_some_and(|own| matches!(**own, Chunks::Of(_)))
     }
 
+    /// How programs read it, as far as its name says.
+    fn access(&self) -> Option<Access> {
+        foreread_layout::access(self.object.key.as_str()).filter(|_| self.size() >= LAYOUT_BYTES_MIN)
+    }
+
+    /// Whether its name says that programs read parts of it. Those of other formats begin with the
+    /// directory.
+    pub(crate) fn is_named_for_parts(&self) -> bool {
+        self.access() == Some(Access::Pieces)
+    }
+
     /// What its directory or its name says of its chunks; `latest` is what another footer said.
     pub(crate) fn chunks(&self, latest: Option<Chunks>) -> Chunks {
-        let access = foreread_layout::access(self.object.key.as_str()).filter(|_| self.size() >= LAYOUT_BYTES_MIN);
-        let named = match access {
+        let named = match self.access() {
             None => Chunks::None,
             Some(Access::Whole) => Chunks::Named,
             Some(Access::Pieces) => Chunks::Pieces,

@@ -11,7 +11,7 @@
 //! are told again. So the kept events find the files and requests that they name. What was
 //! resident, and what was known of streams, is not in it.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufWriter, Write};
 use std::os::unix::fs::OpenOptionsExt;
@@ -47,6 +47,8 @@ struct Before {
     options: Options,
     /// Lengths in pages, and whether they are open.
     files: BTreeMap<FileId, (u64, bool)>,
+    /// Those that are likely to be read in parts.
+    parts: BTreeSet<FileId>,
     /// What the tier has of them.
     cached: BTreeMap<FileId, Cached>,
     /// The chunks that they told of: where each lies, its group and its column.
@@ -72,9 +74,11 @@ impl Before {
             }
             Event::Forget { file } => {
                 self.files.remove(&file);
+                self.parts.remove(&file);
                 self.cached.remove(&file);
                 self.chunks.remove(&file);
             }
+            Event::Parts { file } if self.files.contains_key(&file) => _ = self.parts.insert(file),
             Event::Chunk { file, extent, group, column } if self.files.contains_key(&file) => {
                 self.chunks.entry(file).or_default().push((extent, group, column));
             }
@@ -95,6 +99,7 @@ impl Before {
     /// The events that tell of it.
     fn events(&self) -> Vec<Event> {
         let opens = self.files.iter().map(|(&file, &(pages, _))| Event::Open { file, pages });
+        let parts = self.parts.iter().map(|&file| Event::Parts { file });
         let ranges = self.cached.iter().flat_map(|(&file, cached)| cached.ranges().map(move |extent| (file, extent)));
         let cached = ranges.map(|(file, extent)| Event::Cached { file, extent });
         let chunks = self.chunks.iter().flat_map(|(&file, chunks)| chunks.iter().map(move |&chunk| (file, chunk)));
@@ -104,6 +109,7 @@ impl Before {
         let reserved = self.reserved.map(|bytes| Event::Reserve { bytes });
         let reserved = reserved.into_iter().chain(self.tier.map(|bytes| Event::Tier { bytes }));
         opens
+            .chain(parts)
             .chain(cached)
             .chain(chunks)
             .chain(releases)
@@ -135,6 +141,7 @@ impl Last {
         let before = Before {
             options,
             files: BTreeMap::new(),
+            parts: BTreeSet::new(),
             cached: BTreeMap::new(),
             chunks: BTreeMap::new(),
             reserved: None,

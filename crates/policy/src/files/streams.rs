@@ -15,7 +15,7 @@
 //! interleave. Several threads send the kernel's own readahead, so its reads overtake each other.
 //! They leave runs that meet, and runs that meet are joined. Where pages of a stream are evicted
 //! unread, later runs of the file must show more reads before they are recognised (distrust), and
-//! a start of the file alone is not enough.
+//! a start of the file alone is not enough. In a file that is read in parts, little comes with it.
 //!
 //! *Invariants:* runs and streams take no more than their share of the memory. A read belongs
 //! to one of them at most.
@@ -69,6 +69,8 @@ pub(crate) struct FileReadahead {
     distrust: u32,
     /// Whether some stream's next part may be held back.
     held_back: bool,
+    /// Whether the file is likely to be read in parts.
+    has_parts: bool,
 }
 
 impl FileReadahead {
@@ -84,17 +86,23 @@ impl FileReadahead {
             next_id: 0,
             distrust: 0,
             held_back: false,
+            has_parts: false,
         }
+    }
+
+    /// The file is likely to be read in parts, so one read of its start shows little.
+    pub(crate) fn has_parts(&mut self) {
+        self.has_parts = true;
     }
 
     /// No program has the file open any more: all readers have stopped until they are heard of
     /// again. What they have shown of other streams says nothing of the next program's. Returns
     /// whether programs have lately read on where one had closed it.
     pub(crate) fn close(&mut self, now: Nanos) -> bool {
-        let (mut streams, next_id) = (core::mem::take(&mut self.streams), self.next_id);
+        let (mut streams, next_id, has_parts) = (core::mem::take(&mut self.streams), self.next_id, self.has_parts);
         streams.keep_latest(LEFT_MAX);
         let read_on = self.read_on.filter(|&at| now.since(at) <= READ_ON);
-        *self = Self { streams, next_id, read_on, closed: Some(now), ..Self::new() };
+        *self = Self { streams, next_id, read_on, closed: Some(now), has_parts, ..Self::new() };
         read_on.is_some()
     }
 
@@ -300,6 +308,9 @@ impl FileReadahead {
             shown = Shown::Sparse;
         } else if (read.extent.start == 0 && self.distrust == 0) || self.lengths.know(stream.length()) {
             stream.recognise(read.absent, &self.lengths);
+            if self.has_parts {
+                stream.doubt();
+            }
         } else if read.before > read.extent.pages() * (CONTEXT_READS - 1 + u64::from(self.distrust)) {
             stream.start = read.extent.start - read.before;
             stream.seen += read.before;
@@ -641,6 +652,21 @@ mod tests {
     fn a_backward_reader_of_a_small_file_shows_one_read_more() {
         assert_eq!(backward_reads(65_536, 512, false), 3, "one random read in 128 lies so");
         assert_eq!(backward_reads(40_000, 512, false), 4);
+    }
+
+    #[test]
+    fn with_the_start_of_a_file_that_is_read_in_parts_little_comes() {
+        let ahead = |has_parts| {
+            let mut file = FileReadahead::new();
+            if has_parts {
+                file.has_parts();
+                file.close(Nanos(0));
+            }
+            let read = Read { file_pages: 65_536, ..Read::alone(Extent::new(0, 32), Some(0)) };
+            let stream = file.observe(Nanos(1), read, |_| false).0.expect("a stream");
+            file.ahead(stream)
+        };
+        assert_eq!([false, true].map(ahead), [256, 32]);
     }
 
     /// Pieces of 128 KiB of a kernel's window, all of them resident, of which one is told after

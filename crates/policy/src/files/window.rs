@@ -534,6 +534,11 @@ impl Stream {
         }
     }
 
+    /// Its first read shows less than usual: no more is planned than has been read.
+    pub(crate) fn doubt(&mut self) {
+        self.ahead = self.ahead.min(self.seen);
+    }
+
     /// Takes the page that is to be marked though it is no part of anything new.
     pub(crate) fn take_mark(&mut self) -> Option<u64> {
         self.marks_again.take()

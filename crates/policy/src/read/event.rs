@@ -69,6 +69,12 @@ pub enum Event {
         /// The file.
         file: FileId,
     },
+    /// The file is likely to have a directory that says where its parts lie, as its name tells: a
+    /// reader of its start may look what it is, and read the directory next.
+    Parts {
+        /// The file.
+        file: FileId,
+    },
     /// The file says itself where the values of one column of a group of rows lie. Told for each
     /// chunk, in the order in which they lie.
     Chunk {

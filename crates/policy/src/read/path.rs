@@ -269,6 +269,11 @@ impl ReadPath {
                 let gone = self.budget.discarded(file, pages);
                 self.gone(gone);
             }
+            Event::Parts { file } => {
+                if let Some(known) = self.files.get_mut(&file) {
+                    known.readahead.has_parts();
+                }
+            }
             Event::Chunk { file, extent, group, column } => self.chunk(file, Chunk { extent, group, column }),
             Event::Cached { file, extent } => self.cached(file, |cached| cached.insert(extent)),
             Event::Uncached { file, extent } => self.uncached(file, extent),
