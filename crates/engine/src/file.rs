@@ -90,13 +90,15 @@ impl File {
         kept.tier.kept(kept.object).into_iter().map(|pages| bytes(pages.start)..bytes(pages.end)).collect()
     }
 
-    /// What is known of its column chunks: what its footer says, once a read has brought that; for
-    /// a file named like one that has some, what the latest footer of another one said.
+    /// What is known of its column chunks or members: what its directory says, once a read has
+    /// brought that; for a file named like one that has some, what its name tells, or the latest
+    /// footer of another one said.
     pub fn chunks(&self) -> Chunks {
         self.opened.chunks(*self.driver.latest_chunks.lock())
     }
 
-    /// Whether its footer has been read, and says that it has column chunks.
+    /// Whether its footer has been read, and says that it has column chunks that are read by one
+    /// call.
     pub fn has_chunks(&self) -> bool {
         self.opened.has_chunks()
     }
@@ -190,6 +192,24 @@ impl File {
             return Ok(());
         }
         Err((len, done))
+    }
+
+    /// The bytes from `offset` to `end`, for the engine itself: a recording does not have the read.
+    pub(crate) async fn read_unseen(&self, offset: u64, end: u64) -> Result<Vec<u8>, Error> {
+        let (send, receive) = oneshot::channel();
+        let len = (end - offset) as usize;
+        let pages = match self.opened.table.look_up(offset, len) {
+            Lookup::Present(pages) if pages.is_resident() => pages,
+            Lookup::Present(_) | Lookup::Absent => {
+                // It is not awaited any more if the runtime ends.
+                let done = move |result| _ = send.send(result);
+                self.driver.read_missing([self.clone().missed(offset, len, done)]);
+                receive.await.map_err(|_| failed_itself())??
+            }
+        };
+        let mut bytes = vec![0; pages.len()];
+        pages.copy_to(&mut bytes);
+        Ok(bytes)
     }
 
     /// A read that did not find all its pages resident, for the driver.

@@ -12,9 +12,9 @@
 //! What a reader asks for after a directory, it asks for with what the directory says. So policy
 //! knows that before the read is answered, unless it takes long to decode.
 //!
-//! *Invariants:* no request is made for the directory of a file: its program asks for it. Those
-//! of stripes are read when it has, as its program will, one after the other. A file without one
-//! costs a comparison for each read.
+//! *Invariants:* no request is made for the directory of a file: its program asks for it. Once it
+//! has, those of stripes are asked for, which its program reads one after the other. A file without
+//! one costs a comparison for each read.
 //!
 //! The file knows no format (`foreread_layout`). Source: docs/decisions/0094, 0114.
 
@@ -63,9 +63,12 @@ impl Driver {
             pages.copy_to(&mut end);
             match look(&end, size) {
                 Layout::Needs(bytes) if bytes > needed as u64 => at = size - bytes,
-                Layout::Unknown | Layout::Needs(_) => return None,
+                Layout::Unknown | Layout::Needs(_) => {
+                    opened.is_unknown();
+                    return None;
+                }
                 Layout::Stripes(stripes) => {
-                    self.look_at_stripes(file.clone(), stripes);
+                    self.look_at_stripes(file.clone(), stripes, at);
                     return None;
                 }
                 Layout::Chunks(chunks, access) => {
@@ -76,18 +79,24 @@ impl Driver {
         }
     }
 
-    /// Reads the footers of all stripes of `file`, and tells policy what they say. Where one cannot
-    /// be read, its program will see why.
-    fn look_at_stripes(self: &Arc<Self>, file: File, stripes: Stripes) {
+    /// Reads the footers of all stripes of `file`, which stays open for as long, and tells policy
+    /// what they say. Where one cannot be read, the next read of the byte at `at` tries again.
+    fn look_at_stripes(self: &Arc<Self>, file: File, stripes: Stripes, at: u64) {
         let driver = Arc::clone(self);
         self.runtime.spawn(async move {
-            let footers = stripes.footers().map(|at| file.read_at(at.start, (at.end - at.start) as usize));
-            let Ok(footers) = try_join_all(footers).await else { return };
-            driver.storage.stats.survive("the layout of a file", || {
-                if let Some(chunks) = stripes.chunks(footers.iter().map(|footer| &footer[..])) {
-                    driver.tell_chunks(file.opened(), &chunks, Access::Pieces);
-                }
-            });
+            let footers = stripes.footers().map(|footer| file.read_unseen(footer.start, footer.end));
+            let Ok(footers) = try_join_all(footers).await else { return file.opened().tells_at(at) };
+            let decode = move || {
+                let stats = &driver.storage.stats;
+                stats.survive("the layout of a file", || {
+                    match stripes.chunks(footers.iter().map(|footer| &footer[..])) {
+                        Some(chunks) => driver.tell_chunks(file.opened(), &chunks, Access::Pieces),
+                        None => file.opened().is_unknown(),
+                    }
+                });
+            };
+            // It ends with the runtime.
+            let _ = tokio::task::spawn_blocking(decode).await;
         });
     }
 
@@ -98,9 +107,8 @@ impl Driver {
             Access::Whole => Chunks::of(lengths),
             Access::Pieces => Chunks::Pieces,
         };
-        opened.has(known);
-        if known.are_held() {
-            *self.latest_chunks.lock() = Some(known);
+        if known == Chunks::Pieces {
+            self.enter(|shard| self.tell(shard, Event::Parts { file: opened.id }));
         }
         for chunks in chunks.chunks(CHUNKS_AT_ONCE) {
             self.enter(|shard| {
@@ -111,6 +119,10 @@ impl Driver {
                     self.tell(shard, Event::Chunk { file, extent, group, column });
                 }
             });
+        }
+        opened.has(known);
+        if known.are_held() {
+            *self.latest_chunks.lock() = Some(known);
         }
     }
 }

@@ -7,7 +7,8 @@
 //!
 //! The file's footer says where the stripes lie, and each stripe's footer where its columns do. So
 //! two looks are needed: [`look`] tells the footers of the stripes, and [`Stripes::chunks`] what
-//! these say. The streams of one column lie side by side and are one chunk. Those of the index are
+//! these say. The streams of one column lie side by side and are one chunk; files whose writers
+//! order them otherwise are not known. Those of the index are
 //! none: few readers ask for them, and they are short. A stripe's footer is the last chunk of its
 //! group, of a column of its own: a reader of some columns reads it first.
 //!
@@ -20,6 +21,7 @@ use std::io::Read;
 use std::ops::Range;
 
 use prost::Message;
+use ruzstd::decoding::StreamingDecoder;
 
 use crate::{CHUNKS_MAX, Chunk, DIRECTORY_BYTES_MAX, Layout};
 
@@ -51,7 +53,7 @@ impl Stripes {
         let mut last_column = 0;
         for ((group, stripe), footer) in (0..).zip(&self.stripes).zip(footers) {
             let footer = StripeFooter::decode(&*decompressed(footer, self.compression)?).ok()?;
-            let mut at = stripe.data - stripe.index_bytes;
+            let (mut at, first) = (stripe.data - stripe.index_bytes, chunks.len());
             for stream in footer.streams {
                 let start = at;
                 at = start.checked_add(stream.length).filter(|&end| end <= stripe.footer.start)?;
@@ -64,13 +66,16 @@ impl Stripes {
                     _ => chunks.push(Chunk { bytes: start..at, group, column: stream.column }),
                 }
             }
-            if chunks.len() >= CHUNKS_MAX {
+            let mut columns: Vec<u32> = chunks[first..].iter().map(|chunk| chunk.column).collect();
+            columns.sort_unstable();
+            let is_apart = columns.windows(2).any(|pair| pair[0] == pair[1]);
+            if is_apart || chunks.len() >= CHUNKS_MAX || last_column as usize >= CHUNKS_MAX {
                 return None;
             }
             chunks.push(Chunk { bytes: stripe.footer.clone(), group, column: FOOTER });
         }
         for footer in chunks.iter_mut().filter(|chunk| chunk.column == FOOTER) {
-            footer.column = last_column.checked_add(1)?;
+            footer.column = last_column + 1;
         }
         Some(chunks)
     }
@@ -99,7 +104,7 @@ fn needs(bytes: u64, file_bytes: u64) -> Layout {
 /// The stripes that `footer` names, all of which end before `footer_at`. Nothing if it is broken.
 fn stripes(footer: &[u8], compression: i32, footer_at: u64) -> Option<Stripes> {
     let footer = Footer::decode(&*decompressed(footer, compression)?).ok()?;
-    let (mut stripes, mut before) = (Vec::new(), 0);
+    let (mut stripes, mut before, mut footers) = (Vec::new(), 0, 0);
     if footer.stripes.is_empty() || footer.stripes.len() > STRIPES_MAX {
         return None;
     }
@@ -110,10 +115,10 @@ fn stripes(footer: &[u8], compression: i32, footer_at: u64) -> Option<Stripes> {
         if stripe.offset < before || end > footer_at || stripe.footer_length > DIRECTORY_BYTES_MAX || footer == end {
             return None;
         }
-        before = end;
+        (before, footers) = (end, footers + stripe.footer_length);
         stripes.push(Stripe { data, index_bytes: stripe.index_length, footer: footer..end });
     }
-    Some(Stripes { compression, stripes })
+    (footers <= DIRECTORY_BYTES_MAX).then_some(Stripes { compression, stripes })
 }
 
 /// What `bytes` are, which come in blocks if they are compressed: three bytes say how long one is,
@@ -122,7 +127,7 @@ fn decompressed(mut bytes: &[u8], compression: i32) -> Option<Vec<u8>> {
     if compression == NONE {
         return Some(bytes.to_vec());
     }
-    let mut all = Vec::new();
+    let (mut all, mut blocks) = (Vec::new(), 0);
     while let Some((&[a, b, c], rest)) = bytes.split_first_chunk::<3>() {
         let header = u32::from_le_bytes([a, b, c, 0]);
         let (block, behind) = rest.split_at_checked((header >> 1) as usize)?;
@@ -132,7 +137,10 @@ fn decompressed(mut bytes: &[u8], compression: i32) -> Option<Vec<u8>> {
         } else {
             block_into(block, compression, most, &mut all)?;
         }
-        bytes = behind;
+        (bytes, blocks) = (behind, blocks + 1);
+        if blocks > BLOCKS_MAX {
+            return None;
+        }
     }
     (bytes.is_empty() && all.len() as u64 <= DIRECTORY_BYTES_MAX).then_some(all)
 }
@@ -142,7 +150,8 @@ fn block_into(block: &[u8], compression: i32, most: u64, all: &mut Vec<u8>) -> O
     match compression {
         ZLIB => flate2::read::DeflateDecoder::new(block).take(most).read_to_end(all).ok().map(|_| ()),
         ZSTD => {
-            let decoder = ruzstd::decoding::StreamingDecoder::new(block).ok()?;
+            // It holds back a window before it gives the first byte.
+            let decoder = StreamingDecoder::new_with_max_window_size(block, DIRECTORY_BYTES_MAX).ok()?;
             decoder.take(most).read_to_end(all).ok().map(|_| ())
         }
         SNAPPY if snap::raw::decompress_len(block).ok()? as u64 <= most => {
@@ -198,6 +207,11 @@ const NONE: i32 = 0;
 const ZLIB: i32 = 1;
 const SNAPPY: i32 = 2;
 const ZSTD: i32 = 5;
+
+/// The most blocks of a compressed footer. Lower: long footers in short blocks are not known.
+/// Higher: ones that are made to take long take longer. Source: chosen here; blocks have 64 KiB and
+/// more, and a footer 2 MiB.
+const BLOCKS_MAX: u32 = 256;
 
 /// The column of footers, until the last one of the others is known.
 const FOOTER: u32 = u32::MAX;

@@ -70,6 +70,54 @@ fn what_cannot_be_is_not_told() {
     assert_eq!(all.chunks(long), None);
 }
 
+/// A frame of Zstandard that says that it has a window of 128 MiB, and repeats a byte for long.
+#[test]
+fn a_footer_that_would_take_much_memory_is_refused() {
+    let mut block = b"\x28\xb5\x2f\xfd\x00\x88".to_vec();
+    for nth in 0..1_025_u32 {
+        let is_last = u32::from(nth == 1_024);
+        block.extend(&(((128 << 10) << 3) | 2 | is_last).to_le_bytes()[..3]);
+        block.push(0);
+    }
+    let mut file = (block.len() as u32 * 2).to_le_bytes()[..3].to_vec();
+    file.extend(&block);
+    let footer_bytes = file.len() as u32;
+    let mut postscript = vec![0x08];
+    postscript.extend([footer_bytes as u8 | 128, (footer_bytes >> 7) as u8, 0x10, 5]);
+    postscript.extend(b"\x82\xf4\x03\x03ORC");
+    file.extend(&postscript);
+    file.push(postscript.len() as u8);
+    let before = resident_bytes();
+    assert_eq!(look(&file, 1 << 30), Layout::Unknown);
+    assert!(resident_bytes() < before + (32 << 20));
+}
+
+/// The most memory that the process has had.
+fn resident_bytes() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").expect("it");
+    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("the peak");
+    peak.trim().trim_end_matches(" kB").parse::<u64>().expect("a number") << 10
+}
+
+/// Of a file with one stripe, the footer of that.
+fn footer_of(file: &[u8]) -> &[u8] {
+    let at = stripes(file).expect("it is one").footers().next().expect("a stripe");
+    &file[at.start as usize..at.end as usize]
+}
+
+#[test]
+fn fuzz_footers_of_stripes() {
+    for (nth, file) in [UNCOMPRESSED, ZLIB, SNAPPY, ZSTD].into_iter().enumerate() {
+        let all = stripes(file).expect("it is one");
+        foreread_fuzz::fuzz(&format!("footers of stripes {nth}"), &[footer_of(file)], &["\x7f\x7f"], |input| {
+            let chunks = all.chunks(all.footers().map(|_| input)).unwrap_or_default();
+            assert!(chunks.len() <= CHUNKS_MAX);
+            assert!(chunks.iter().all(|chunk| chunk.bytes.end <= file.len() as u64), "{chunks:?}");
+            assert!(chunks.windows(2).all(|pair| pair[0].bytes.end <= pair[1].bytes.start));
+        });
+    }
+}
+
 #[test]
 fn fuzz_stripes() {
     let seeds = [UNCOMPRESSED, ZLIB, SNAPPY, ZSTD].map(|file| &file[file.len() - 400..]);
@@ -80,9 +128,7 @@ fn fuzz_stripes() {
                 Layout::Stripes(stripes) => {
                     let footers: Vec<_> = stripes.footers().collect();
                     assert!(footers.windows(2).all(|pair| pair[0].end <= pair[1].start));
-                    let chunks = stripes.chunks(footers.iter().map(|_| input)).unwrap_or_default();
-                    assert!(chunks.len() <= CHUNKS_MAX);
-                    assert!(chunks.windows(2).all(|pair| pair[0].bytes.end <= pair[1].bytes.start));
+                    assert!(footers.iter().all(|footer| footer.end <= file_bytes.max(input.len() as u64)));
                 }
                 Layout::Unknown | Layout::Chunks(..) => {}
             }

@@ -34,7 +34,7 @@ pub(crate) struct Opened {
     pub(crate) kept: Option<Kept>,
     /// The byte whose read tells where the parts of the file lie, or nothing more is to be told.
     tells_at: AtomicU64,
-    /// What its footer has said of its chunks. Few files have one.
+    /// What its directory has said of its chunks. Few files have one.
     chunks: OnceLock<Box<Chunks>>,
     /// How many [`File`](crate::File)s there are.
     pub(crate) handles: AtomicUsize,
@@ -80,6 +80,13 @@ impl Opened {
         let _ = self.chunks.set(Box::new(chunks));
     }
 
+    /// Its end is no directory that is known: its name has told nothing.
+    pub(crate) fn is_unknown(&self) {
+        if self.access() == Some(Access::Pieces) {
+            self.has(Chunks::None);
+        }
+    }
+
     /// Whether its footer has said that it has chunks that are read by one call.
     pub(crate) fn has_chunks(&self) -> bool {
         self.chunks.get().is_some_and(|own| matches!(**own, Chunks::Of(_)))
@@ -90,8 +97,7 @@ impl Opened {
         foreread_layout::access(self.object.key.as_str()).filter(|_| self.size() >= LAYOUT_BYTES_MIN)
     }
 
-    /// Whether its name says that programs read parts of it. Those of other formats begin with the
-    /// directory.
+    /// Whether its name says that programs read parts of it in pieces.
     pub(crate) fn is_named_for_parts(&self) -> bool {
         self.access() == Some(Access::Pieces)
     }

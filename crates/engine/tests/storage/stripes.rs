@@ -1,6 +1,6 @@
 //! Files whose directory names others: readers of columns of an ORC file.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use foreread_engine::{File, Options};
 use foreread_policy::Chunks;
@@ -115,9 +115,11 @@ fn get(rig: &Rig, file: &File, original: &[u8], (at, len): (u64, usize)) -> Vec<
 /// found not all.
 fn read_columns(rig: &Rig, original: &[u8], stripes: &[(u64, u64, usize)], reads: Reads) -> (u64, u64, u64) {
     let file = open(rig, original);
-    // The footers of the other stripes are on their way.
+    // The footers of the other stripes are on their way, and what they say is told after that.
     let is_broken = reads == Reads::PiecesOfBroken;
+    let begun = Instant::now();
     while rig.testbed.counters().get < STRIPES || (!is_broken && file.chunks() == Chunks::None) {
+        assert!(begun.elapsed() < Duration::from_secs(60), "{} requests", rig.testbed.counters().get);
         std::thread::sleep(Duration::from_millis(1));
     }
     let (before, misses) = (rig.testbed.counters(), rig.engine.stats().misses);
@@ -157,7 +159,7 @@ fn a_reader_of_a_mapping_waits_for_two_stripes_and_has_what_its_kernel_asks_for(
     let (_directory, rig) = store(&original);
     let (sent, asked, misses) = read_columns(&rig, &original, &stripes, Reads::Mapped);
     assert!(sent * 100 <= asked * 110, "{sent} bytes for {asked}");
-    assert!(misses <= 20, "{misses}");
+    assert!(misses <= 5, "{misses}: the first stripe, and the footer of the second");
 }
 
 #[test]
@@ -165,5 +167,6 @@ fn stripes_whose_footers_are_broken_are_read_as_other_files_are() {
     let (original, stripes) = file(true);
     let (_directory, rig) = store(&original);
     let (sent, asked, _) = read_columns(&rig, &original, &stripes, Reads::PiecesOfBroken);
-    assert!(sent >= asked, "{sent} bytes for {asked}");
+    assert_eq!(rig.open("table").chunks(), Chunks::None);
+    assert!(sent <= asked * 3, "{sent} bytes for {asked}");
 }

@@ -25,7 +25,10 @@
 //! and not read, those that follow are not fetched whole for a while: their reader has an index of
 //! pages.
 //!
-//! *Invariants:* what is planned lies in chunks, or right behind one. The number of chunks, of
+//! For a fault of a mapping a kernel reads around it: a read with the start of a chunk in its middle
+//! begins that chunk, and what lies before the next ones is fetched with them.
+//!
+//! *Invariants:* what is planned lies in chunks, or right behind or before one. The number of chunks, of
 //! runs and of groups that a run remembers is bounded.
 //!
 //! The file knows no format, and not what is resident: the driver tells the chunks
@@ -39,6 +42,7 @@ use alloc::vec::Vec;
 mod alike;
 mod bursts;
 mod chunk;
+mod faults;
 mod past;
 mod row;
 mod run;
@@ -47,6 +51,7 @@ pub(crate) use alike::{Alike, Read};
 use bursts::Early;
 pub(crate) use chunk::Chunk;
 use chunk::chunks_of;
+use faults::Faults;
 pub(crate) use past::Habit;
 use past::Past;
 use row::ROW_MAX;
@@ -75,6 +80,10 @@ pub(crate) struct Layout {
     /// What was read of files like it that are closed, and of one that is open.
     alike: Option<Read>,
     beside: Option<Read>,
+    /// Its reads, which tell faults of a mapping.
+    faults: Faults,
+    /// Its chunks are members of an archive, or else read in short pieces.
+    pub(crate) is_in_pieces: bool,
     /// The memory that it took when it was counted last.
     counted_bytes: u64,
 }
@@ -119,7 +128,7 @@ impl Layout {
 
     /// How many columns it has.
     pub(crate) fn width(&self) -> u32 {
-        self.chunks.last().map_or(0, |last| last.column + 1)
+        self.chunks.last().map_or(0, |last| last.column.saturating_add(1))
     }
 
     /// The chunks of one group that were fetched for readers of it, in any order, and whether
@@ -140,6 +149,8 @@ impl Layout {
     /// No program has the file open any more.
     pub(crate) fn release(&mut self) {
         self.runs.clear();
+        self.faults.release();
+        self.past.release();
         self.count();
     }
 
@@ -154,7 +165,7 @@ impl Layout {
         // The driver keeps as many, to tell them again.
         let chunks = 2 * self.chunks.capacity() * size_of::<Chunk>();
         let alike = [&self.alike, &self.beside].into_iter().flatten().map(|read| 4 * read.columns.capacity());
-        let alike = alike.sum::<usize>() + 8 * self.called.capacity();
+        let alike = alike.sum::<usize>() + 8 * self.called.capacity() + self.faults.bytes();
         self.counted_bytes = (size_of::<Self>() + chunks + runs + alike + self.early.bytes()) as u64;
     }
 
@@ -190,11 +201,10 @@ impl Layout {
         Some(run)
     }
 
-    /// The part of `read` from the fault on for which a kernel makes it, if that is the first one of
-    /// a chunk: a kernel reads as much before the fault of a mapping as behind it. One that goes on
-    /// with the chunk before is none.
+    /// The part of `read` from the fault on for which a kernel makes it, if that is the first page of
+    /// a chunk. One that goes on with the chunk before is none.
     fn of_fault(&mut self, read: Extent) -> Option<Extent> {
-        let middle = read.start + read.pages() / 2;
+        let middle = self.faults.page_of(read)?;
         let page = Extent::new(middle, middle + 1);
         let chunk = self.chunks[self.chunk_of(page)?].extent;
         let before = self.chunk_at(read.start).map(|at| self.chunks[at]);
@@ -202,7 +212,7 @@ impl Layout {
         if read.start >= chunk.start || middle > chunk.start + 1 || goes_on {
             return None;
         }
-        self.past.begins_before(chunk.start - read.start);
+        self.past.faulted(chunk.start - read.start, read);
         Some(if chunk == page { chunk } else { Extent::new(chunk.start, read.end) })
     }
 
@@ -579,14 +589,15 @@ impl Layout {
     }
 
     /// A chunk that the run fetched whole, and has passed since, if `all_came` of it: readers of
-    /// several groups at once are far ahead of what they wait for. Where all chunks are of one
-    /// group, it has passed one when it has begun a few others.
+    /// several groups at once are far ahead of what they wait for. Where chunks are members of an
+    /// archive, it has passed one when it has begun a few others.
     pub(crate) fn passed(&mut self, id: u64, all_came: impl Fn(Extent) -> bool) -> Option<Chunk> {
-        let is_only_group = self.chunks.first().map(|first| first.group) == self.chunks.last().map(|last| last.group);
+        let is_one = self.chunks.first().map(|first| first.group) == self.chunks.last().map(|last| last.group);
+        let is_archive = self.is_in_pieces && is_one;
         let run = self.runs.iter_mut().find(|run| run.id == id)?;
         let chunk = self.chunks[*run.begun.front()?];
         let current = run.groups.iter().map(|&(group, _)| group).max()?;
-        let is_behind = chunk.group + GROUPS_NEAR < current || (is_only_group && run.begun.len() > BEGUN_NEAR);
+        let is_behind = chunk.group + GROUPS_NEAR < current || (is_archive && run.begun.len() > BEGUN_NEAR);
         if !is_behind || !all_came(chunk.extent) {
             return None;
         }

@@ -90,6 +90,16 @@ impl FileReadahead {
         }
     }
 
+    /// Whether the file is likely to be read in parts.
+    pub(crate) fn is_in_parts(&self) -> bool {
+        self.has_parts
+    }
+
+    /// Nothing is known of its streams any more.
+    pub(crate) fn anew(&self) -> Self {
+        Self { has_parts: self.has_parts, ..Self::new() }
+    }
+
     /// The file is likely to be read in parts, so one read of its start shows little.
     pub(crate) fn has_parts(&mut self) {
         self.has_parts = true;
@@ -99,10 +109,10 @@ impl FileReadahead {
     /// again. What they have shown of other streams says nothing of the next program's. Returns
     /// whether programs have lately read on where one had closed it.
     pub(crate) fn close(&mut self, now: Nanos) -> bool {
-        let (mut streams, next_id, has_parts) = (core::mem::take(&mut self.streams), self.next_id, self.has_parts);
+        let (mut streams, next_id) = (core::mem::take(&mut self.streams), self.next_id);
         streams.keep_latest(LEFT_MAX);
         let read_on = self.read_on.filter(|&at| now.since(at) <= READ_ON);
-        *self = Self { streams, next_id, read_on, closed: Some(now), has_parts, ..Self::new() };
+        *self = Self { streams, next_id, read_on, closed: Some(now), ..self.anew() };
         read_on.is_some()
     }
 
@@ -308,7 +318,7 @@ impl FileReadahead {
             shown = Shown::Sparse;
         } else if (read.extent.start == 0 && self.distrust == 0) || self.lengths.know(stream.length()) {
             stream.recognise(read.absent, &self.lengths);
-            if self.has_parts {
+            if self.has_parts && read.extent.start == 0 {
                 stream.doubt();
             }
         } else if read.before > read.extent.pages() * (CONTEXT_READS - 1 + u64::from(self.distrust)) {

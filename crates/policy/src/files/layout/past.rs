@@ -15,7 +15,8 @@
 //! For a fault of a mapping, a kernel reads as much before the page as behind it: what lies before
 //! the first page of a chunk is fetched with it as well.
 //!
-//! *Invariants:* no more is told than [`PAST_PAGES_MAX`], and nothing behind the last chunk.
+//! *Invariants:* no more is told than [`PAST_PAGES_MAX`] behind a chunk, and half a window before
+//! it, and nothing behind the last chunk.
 //!
 //! Source: `mm/readahead.c` of Linux 6.12, whose windows begin at the marker of the window before;
 //! docs/decisions/0098.
@@ -33,7 +34,7 @@ pub(super) struct Past {
     window: u64,
     /// Where the reads past the latest ends came to, and windows behind the first one.
     seen: VecDeque<(u64, u64)>,
-    /// What another file has shown.
+    /// What another file has shown, or its own first fault.
     habit: Option<Habit>,
     /// The last read that came to the end of a chunk was all of it.
     is_exact: bool,
@@ -73,10 +74,14 @@ impl Past {
     /// A read begins in `chunk`.
     pub(super) fn observe(&mut self, chunk: Extent, read: Extent) {
         // One that ends where the chunk does is no window that reaches past it.
+        let begins = (chunk.start..=chunk.start + 1).contains(&read.start);
+        if begins {
+            self.before = 0;
+        }
         if read.end != chunk.end {
             self.longest = self.longest.max(read.pages());
-        } else if read.start <= chunk.start + 1 {
-            (self.is_exact, self.before) = (true, 0);
+        } else if begins {
+            self.is_exact = true;
         }
         if let Some((at, windows)) = self.seen.iter_mut().find(|(at, _)| *at == read.start) {
             *at = read.end;
@@ -99,9 +104,17 @@ impl Past {
         end.min(self.end.max(chunk.end))
     }
 
-    /// A read of the first page of a chunk began so many pages before it.
-    pub(super) fn begins_before(&mut self, pages: u64) {
-        self.before = pages;
+    /// The first page of a chunk was faulted for, by a `read` that began so many pages `before` it:
+    /// a window of its kernel.
+    pub(super) fn faulted(&mut self, before: u64, read: Extent) {
+        self.before = before;
+        self.is_exact = false;
+        self.habit.get_or_insert(Habit { window: read.pages(), more: 0 });
+    }
+
+    /// No program reads the file any more: the next one may map it, or call.
+    pub(super) fn release(&mut self) {
+        self.before = 0;
     }
 
     /// What reads of `chunk` will ask for.

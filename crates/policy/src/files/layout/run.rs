@@ -91,7 +91,8 @@ impl Run {
     /// Memory that it takes, in bytes.
     pub(super) fn bytes(&self) -> usize {
         let columns = 4 * self.columns.len().max(4);
-        let groups = self.groups.len() * (size_of::<(u32, Vec<u32>)>() + columns);
+        let groups =
+            self.groups.iter().map(|(_, own)| size_of::<(u32, Vec<u32>)>() + 4 * own.capacity()).sum::<usize>();
         let kept = 8 * (self.begun.len() + 4 * ENDS_KEPT);
         let wanted = size_of::<Extent>() * (self.planned.len() + self.todo.len()) + kept;
         size_of::<Self>() + columns + groups + wanted + self.bursts.bytes()

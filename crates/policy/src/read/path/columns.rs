@@ -35,6 +35,7 @@ impl ReadPath {
                 layout.hint(habit);
             }
             layout.push(chunk);
+            layout.is_in_pieces = known.readahead.is_in_parts();
             layout.count();
             self.layouts_bytes += layout.bytes();
         }

@@ -24,7 +24,6 @@
 
 use super::{File, ReadPath};
 use crate::files::cached::Cached;
-use crate::files::streams::FileReadahead;
 use crate::units::{FileId, Nanos};
 
 impl ReadPath {
@@ -91,7 +90,7 @@ impl ReadPath {
     fn leave(&mut self, file: FileId) {
         if let Some(file) = self.files.get_mut(&file) {
             self.streams_bytes -= file.readahead.bytes();
-            file.readahead = FileReadahead::new();
+            file.readahead = file.readahead.anew();
         }
         self.queue.close(file);
     }
