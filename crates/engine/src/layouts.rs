@@ -121,7 +121,7 @@ impl Driver {
             });
         }
         opened.has(known);
-        if known.are_held() {
+        if known.fit_a_window() {
             *self.latest_chunks.lock() = Some(known);
         }
     }

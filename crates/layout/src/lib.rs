@@ -19,11 +19,11 @@
 //! lengths and distances of reads; the footer says it. A member of a zip archive is read in
 //! pieces, one after the other: the directory says how far.
 //!
-//! *Invariants:* bytes of any kind make no panic, and memory in proportion to the directory at
-//! most. Chunks do not overlap, lie in the file, and are told in the order in which they lie.
+//! *Invariants:* bytes of any kind make no panic, and take some tens of MiB of memory at most.
+//! Chunks do not overlap, lie in the file, and are told in the order in which they lie.
 //!
-//! The crate does no I/O, and decides nothing about what to read. It decodes with crates that are
-//! made for it (`parquet`, `orc`, `zip`). Source: the formats; docs/decisions/0094, 0114.
+//! The crate does no I/O, and decides nothing about what to read. Other crates decode the formats
+//! (`parquet`, `rawzip`, `prost`). Source: the formats; docs/decisions/0094, 0114.
 
 #![forbid(unsafe_code)]
 

@@ -107,7 +107,7 @@ pub(crate) const ENDINGS: [&str; 9] = ["zip", "npz", "pt", "pth", "keras", "whl"
 const MEMBER_BYTES_MIN: u64 = 64 << 10;
 
 /// The longest member that is told, in bytes: 16 MiB. Lower: programs wait within more members,
-/// and are read past the end of more. Higher: one that reads the start of a member has more
+/// and more is fetched behind their ends. Higher: one that reads the start of a member has more
 /// fetched in vain. Longer ones are streams: what comes past their end is little for their length.
 /// Source: chosen here; as the longest window of a kernel (`foreread-policy`).
 const MEMBER_BYTES_MAX: u64 = 16 << 20;

@@ -14,8 +14,8 @@
 //! is the start of a stream to a kernel: it reads one to two windows more behind its end. One that
 //! is no longer is read as it is. So files of chunks have windows that hold a chunk.
 //!
-//! Where programs read a part in pieces of 128 to 256 KiB, all of them are a stream to a kernel: a
-//! longer window is read past the end of each part, and brings nothing sooner, as the part is
+//! Where programs read a part in pieces of 128 KiB or so, all of them are a stream to a kernel: a
+//! longer window is read past the end of each part, and brings nothing sooner where the part is
 //! fetched whole with its first piece. So such files have a window that holds such a piece.
 //!
 //! Where the window cannot be set, a mount may give a kernel more than it asks for: all that its
@@ -57,8 +57,8 @@ impl Chunks {
         own.unwrap_or(guess)
     }
 
-    /// Whether its footer has named some that a window would hold.
-    pub fn are_held(&self) -> bool {
+    /// Whether its footer has named some that the longest window would hold.
+    pub fn fit_a_window(&self) -> bool {
         matches!(self, Self::Of(lengths) if lengths.within(CHUNK_WINDOW_BYTES_MAX) > 0)
     }
 }
@@ -209,7 +209,7 @@ mod tests {
         let chunks = of(&[60 * MIB, 3 * MIB, 14 * MIB]);
         assert_eq!(kernel_window_bytes(1024 * MIB, chunks), Some(14 * MIB + 4096));
         assert_eq!(kernel_window_bytes(64 * MIB, chunks), Some(3 * MIB + 4096), "the same file in less memory");
-        assert!(!of(&[60 * MIB]).are_held() && chunks.are_held());
+        assert!(!of(&[60 * MIB]).fit_a_window() && chunks.fit_a_window());
     }
 
     #[test]

@@ -70,7 +70,7 @@ pub enum Event {
         file: FileId,
     },
     /// The file is likely to have a directory that says where its parts lie, as its name tells: a
-    /// reader of its start may look what it is, and read the directory next.
+    /// reader of its start may look at what it is, and read the directory next.
     Parts {
         /// The file.
         file: FileId,

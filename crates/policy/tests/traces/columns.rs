@@ -100,3 +100,40 @@ fn an_index() {
         .trace
         .check("columns_index", "A reader with an index takes single pages of chunks: they are not fetched whole.");
 }
+
+#[test]
+fn a_mapping() {
+    let mut reader = told();
+    for group in 0..3 {
+        let Extent { start, end } = chunk(group, 2);
+        // A fault, and the windows behind it.
+        for window in (start - 16..end).step_by(32) {
+            reader.get(1, window, window + 32);
+        }
+    }
+    reader.trace.check(
+        "columns_of_a_mapping",
+        "A kernel reads around the faults of a program that has mapped the file: the third column of three groups.",
+    );
+}
+
+#[test]
+fn an_archive() {
+    let mut reader = Reader::new(STORE, &[2_000]);
+    reader.hidden("the file is an archive of 40 members of 48 pages: 41 events", |reader| {
+        reader.tell(Event::Parts { file: FileId(1) });
+        for member in 0..40_u32 {
+            let start = 48 * u64::from(member);
+            let extent = Extent::new(start, start + 49);
+            reader.tell(Event::Chunk { file: FileId(1), extent, group: 0, column: member });
+        }
+    });
+    reader.get(1, 0, 33);
+    for start in [9, 3, 21].into_iter().flat_map(|member| (48 * member..48 * member + 48).step_by(32)) {
+        reader.get(1, start, start + 33);
+    }
+    reader.trace.check(
+        "members_of_an_archive",
+        "A reader looks at the first bytes of an archive, and reads three members in pieces of 132 KiB.",
+    );
+}
