@@ -194,7 +194,8 @@ impl File {
         Err((len, done))
     }
 
-    /// The bytes from `offset` to `end`, for the engine itself: a recording does not have the read.
+    /// The bytes from `offset` to `end`, for the engine itself: a recording does not have the
+    /// read.
     pub(crate) async fn read_unseen(&self, offset: u64, end: u64) -> Result<Vec<u8>, Error> {
         let (send, receive) = oneshot::channel();
         let len = (end - offset) as usize;

@@ -6,15 +6,15 @@
 //!      ├── it is not all in memory ─────────> again with the read that brings its first byte
 //!      └── it is ──> decoded ──> policy: Event::Chunk for each ──> the read is answered
 //!                       ├── a long one: on a thread that may block, beside the answer
-//!                       └── it names others, one a stripe: all are read at once, beside the answer
+//!                       └── it names others, one a stripe: all are read, beside the answer
 //! ```
 //!
 //! What a reader asks for after a directory, it asks for with what the directory says. So policy
 //! knows that before the read is answered, unless it takes long to decode.
 //!
 //! *Invariants:* no request is made for the directory of a file: its program asks for it. Once it
-//! has, those of stripes are asked for, which its program reads one after the other. A file without
-//! one costs a comparison for each read.
+//! has, those of stripes are asked for, which its program reads one after the other. A file
+//! without one costs a comparison for each read.
 //!
 //! The file knows no format (`foreread_layout`). Source: docs/decisions/0094, 0114.
 

@@ -27,46 +27,12 @@
 
 #![forbid(unsafe_code)]
 
-use std::ops::Range;
-
 mod orc;
 mod parquet;
+mod told;
 mod zip;
 
-pub use orc::Stripes;
-
-/// What the end of a file tells.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Layout {
-    /// Nothing.
-    Unknown,
-    /// So many bytes at the end of the file are needed to tell.
-    Needs(u64),
-    /// Where the footers of its stripes lie, which tell more.
-    Stripes(Stripes),
-    /// Where its chunks lie, in the order of the file, and how programs read one.
-    Chunks(Vec<Chunk>, Access),
-}
-
-/// How programs read a part of a file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Access {
-    /// By one call, or a few.
-    Whole,
-    /// In short pieces, one after the other.
-    Pieces,
-}
-
-/// The values of one column in one group of rows, or what else is read as one.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Chunk {
-    /// Its bytes in the file.
-    pub bytes: Range<u64>,
-    /// The number of the group of rows.
-    pub group: u32,
-    /// The number of the column, the same in each group.
-    pub column: u32,
-}
+pub use told::{Access, CHUNKS_MAX, Chunk, DIRECTORY_BYTES_MAX, Layout, Stripes, TAIL_BYTES};
 
 /// What `end`, the last bytes of a file of `file_bytes` bytes, tells of it.
 pub fn look(end: &[u8], file_bytes: u64) -> Layout {
@@ -85,17 +51,3 @@ pub fn access(name: &str) -> Option<Access> {
     }
     (is_of(&orc::ENDINGS) || is_of(&zip::ENDINGS)).then_some(Access::Pieces)
 }
-
-/// Bytes at the end of a file that say whether it has a directory. Source: what stands behind the
-/// directory of a zip archive; behind a footer of Parquet stand eight.
-pub const TAIL_BYTES: u64 = 22;
-
-/// The longest directory that is decoded, in bytes: 2 MiB. Lower: files with many row groups,
-/// columns or members are read as others are. Higher: decoding takes longer, and more memory that
-/// nothing accounts for. Source: a footer of 16,384 chunks, a hundred bytes each.
-pub const DIRECTORY_BYTES_MAX: u64 = 2 << 20;
-
-/// The most chunks of a file that are told. Lower: files with many row groups or columns are read
-/// as others are. Higher: more memory for each such file, 24 bytes a chunk. Source: chosen here;
-/// 384 KiB.
-pub const CHUNKS_MAX: usize = 1 << 14;

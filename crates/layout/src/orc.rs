@@ -12,9 +12,9 @@
 //! none: few readers ask for them, and they are short. A stripe's footer is the last chunk of its
 //! group, of a column of its own: a reader of some columns reads it first.
 //!
-//! Footers are messages of Protocol Buffers, decoded by the `prost` crate, and most are compressed:
-//! with zlib (`flate2`), Snappy (`snap`) or Zstandard (`ruzstd`). Those with LZO or LZ4 are not
-//! known. The file does not know other formats. Source: the specification of ORC v1;
+//! Footers are messages of Protocol Buffers, decoded by the `prost` crate, and most are
+//! compressed: with zlib (`flate2`), Snappy (`snap`) or Zstandard (`ruzstd`). Those with LZO or
+//! LZ4 are not known. The file does not know other formats. Source: the specification of ORC v1;
 //! docs/decisions/0114.
 
 use std::io::Read;
@@ -23,22 +23,7 @@ use std::ops::Range;
 use prost::Message;
 use ruzstd::decoding::StreamingDecoder;
 
-use crate::{CHUNKS_MAX, Chunk, DIRECTORY_BYTES_MAX, Layout};
-
-/// The stripes of a file, whose footers say where its chunks lie.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Stripes {
-    compression: i32,
-    stripes: Vec<Stripe>,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Stripe {
-    /// Where the streams of its columns begin.
-    data: u64,
-    index_bytes: u64,
-    footer: Range<u64>,
-}
+use crate::told::{CHUNKS_MAX, Chunk, DIRECTORY_BYTES_MAX, Layout, Stripe, Stripes};
 
 impl Stripes {
     /// Where the footers lie, in the order of the file.
@@ -46,8 +31,8 @@ impl Stripes {
         self.stripes.iter().map(|stripe| stripe.footer.clone())
     }
 
-    /// The chunks that `footers` name, the bytes of all stripes' footers in their order. Nothing if
-    /// one of them cannot be, or there are too many.
+    /// The chunks that `footers` name, the bytes of all stripes' footers in their order. Nothing
+    /// if one of them cannot be, or there are too many.
     pub fn chunks<'a>(&self, footers: impl IntoIterator<Item = &'a [u8]>) -> Option<Vec<Chunk>> {
         let mut chunks: Vec<Chunk> = Vec::new();
         let mut last_column = 0;
@@ -209,8 +194,8 @@ const SNAPPY: i32 = 2;
 const ZSTD: i32 = 5;
 
 /// The most blocks of a compressed footer. Lower: long footers in short blocks are not known.
-/// Higher: ones that are made to take long take longer. Source: chosen here; blocks have 64 KiB and
-/// more, and a footer 2 MiB.
+/// Higher: ones that are made to take long take longer. Source: chosen here; blocks have 64 KiB
+/// and more, and a footer 2 MiB.
 const BLOCKS_MAX: u32 = 256;
 
 /// The column of footers, until the last one of the others is known.

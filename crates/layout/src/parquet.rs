@@ -7,7 +7,7 @@ use parquet::file::metadata::{
     ParquetMetaDataOptions, ParquetMetaDataReader, ParquetStatisticsPolicy, RowGroupMetaData,
 };
 
-use crate::{Access, CHUNKS_MAX, Chunk, DIRECTORY_BYTES_MAX, Layout};
+use crate::told::{Access, CHUNKS_MAX, Chunk, DIRECTORY_BYTES_MAX, Layout};
 
 /// What `end`, the last bytes of a file of `file_bytes` bytes, tells of it.
 pub(crate) fn look(end: &[u8], file_bytes: u64) -> Layout {

@@ -21,7 +21,7 @@ use std::io;
 
 use rawzip::{ReaderAt, ZipLocator};
 
-use crate::{Access, CHUNKS_MAX, Chunk, DIRECTORY_BYTES_MAX, Layout, TAIL_BYTES};
+use crate::told::{Access, CHUNKS_MAX, Chunk, DIRECTORY_BYTES_MAX, Layout, TAIL_BYTES};
 
 pub(crate) fn look(end: &[u8], file_bytes: u64) -> Layout {
     let Some((_, &[b'P', b'K', 5, 6, .., 0, 0])) = end.split_last_chunk::<{ TAIL_BYTES as usize }>() else {
@@ -97,13 +97,13 @@ impl ReaderAt for &Tail<'_> {
     }
 }
 
-/// How names of archives end of which programs read some members. Source: what the tools of
-/// NumPy, Torch, Keras, Python, Java and offices write.
+/// How names of archives end of which programs read some members. Source: arrays of Python, models
+/// of Torch and Keras, packages of Python and Java, documents of offices.
 pub(crate) const ENDINGS: [&str; 9] = ["zip", "npz", "pt", "pth", "keras", "whl", "jar", "docx", "xlsx"];
 
-/// The shortest member that is a chunk of its own, in bytes: 64 KiB. Lower: archives of many small
-/// files have more chunks. Higher: a reader of one short member has more fetched beside it. Source:
-/// chosen here.
+/// The shortest member that is a chunk of its own, in bytes: 64 KiB. Lower: archives of many
+/// small files have more chunks. Higher: a reader of one short member has more fetched beside it.
+/// Source: chosen here.
 const MEMBER_BYTES_MIN: u64 = 64 << 10;
 
 /// The longest member that is told, in bytes: 16 MiB. Lower: programs wait within more members,

@@ -1,5 +1,5 @@
-//! Programs that read members of archives in pieces, through a kernel: the bytes that they cost the
-//! store.
+//! Programs that read members of archives in pieces, through a kernel: the bytes that they cost
+//! the store.
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom, Write};
@@ -31,8 +31,8 @@ fn write(path: &Path) -> Vec<u64> {
     starts.map(|(at, _)| at as u64).collect()
 }
 
-/// As Python's `zipfile` and NumPy do: the end of the archive, its directory, and then each member
-/// in pieces of its buffer.
+/// As Python's `zipfile` and `numpy` do: the end of the archive, its directory, and then each
+/// member in pieces of its buffer.
 #[test]
 fn a_member_that_is_read_in_pieces_brings_little_behind_it() {
     let source = directory();

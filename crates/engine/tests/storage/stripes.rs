@@ -1,6 +1,6 @@
 //! Files whose directory names others: readers of columns of an ORC file.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use foreread_engine::{File, Options};
 use foreread_policy::Chunks;
@@ -110,18 +110,21 @@ fn get(rig: &Rig, file: &File, original: &[u8], (at, len): (u64, usize)) -> Vec<
     bytes.into()
 }
 
-/// Reads two columns of each stripe, its footer first: through a mapping with windows of 132 KiB, or
-/// in pieces. Returns the bytes that were sent, the bytes that were asked for, and the reads that
-/// found not all.
+/// Reads two columns of each stripe, its footer first: through a mapping with windows of 132 KiB,
+/// or in pieces. Returns the bytes that were sent, the bytes that were asked for, and the reads
+/// that found not all.
 fn read_columns(rig: &Rig, original: &[u8], stripes: &[(u64, u64, usize)], reads: Reads) -> (u64, u64, u64) {
     let file = open(rig, original);
     // The footers of the other stripes are on their way, and what they say is told after that.
     let is_broken = reads == Reads::PiecesOfBroken;
-    let begun = Instant::now();
-    while rig.testbed.counters().get < STRIPES || (!is_broken && file.chunks() == Chunks::None) {
-        assert!(begun.elapsed() < Duration::from_secs(60), "{} requests", rig.testbed.counters().get);
+    let has_come = || rig.testbed.counters().get >= STRIPES && (is_broken || file.chunks() != Chunks::None);
+    for _ in 0..60_000 {
+        if has_come() {
+            break;
+        }
         std::thread::sleep(Duration::from_millis(1));
     }
+    assert!(has_come(), "{} requests", rig.testbed.counters().get);
     let (before, misses) = (rig.testbed.counters(), rig.engine.stats().misses);
     let mut asked = 0;
     for &(begins, footer, len) in stripes {

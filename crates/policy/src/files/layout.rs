@@ -25,11 +25,11 @@
 //! and not read, those that follow are not fetched whole for a while: their reader has an index of
 //! pages.
 //!
-//! For a fault of a mapping a kernel reads around it: a read with the start of a chunk in its middle
-//! begins that chunk, and what lies before the next ones is fetched with them.
+//! For a fault of a mapping a kernel reads around it: a read with the start of a chunk in its
+//! middle begins that chunk, and what lies before the next ones is fetched with them.
 //!
-//! *Invariants:* what is planned lies in chunks, or right behind or before one. The number of chunks, of
-//! runs and of groups that a run remembers is bounded.
+//! *Invariants:* what is planned lies in chunks, or right behind or before one. The number of
+//! chunks, of runs and of groups that a run remembers is bounded.
 //!
 //! The file knows no format, and not what is resident: the driver tells the chunks
 //! (`Event::Chunk`), `read::path::columns` asks and submits. Source: Parquet's footer, which says
@@ -201,8 +201,8 @@ impl Layout {
         Some(run)
     }
 
-    /// The part of `read` from the fault on for which a kernel makes it, if that is the first page of
-    /// a chunk. One that goes on with the chunk before is none.
+    /// The part of `read` from the fault on for which a kernel makes it, if that is the first
+    /// page of a chunk. One that goes on with the chunk before is none.
     fn of_fault(&mut self, read: Extent) -> Option<Extent> {
         let middle = self.faults.page_of(read)?;
         let page = Extent::new(middle, middle + 1);
@@ -238,8 +238,8 @@ impl Layout {
         Extent::new(window.start, chunk.end)
     }
 
-    /// The chunk that `read` begins in. One that is all of the read comes before one that begins in
-    /// its last page.
+    /// The chunk that `read` begins in. One that is all of the read comes before one that begins
+    /// in its last page.
     fn chunk_of(&self, read: Extent) -> Option<usize> {
         let at = self.chunk_at(read.start)?;
         let is_all = |before: &usize| {

@@ -1,13 +1,13 @@
 //! Reads that a kernel makes for a fault of a mapping.
 //!
 //! ```text
-//!   |---------------------------------|   a window, with the page that was faulted for in its middle
+//!   |---------------------------------|   a window: in its middle the page that was faulted for
 //!                   ^
-//!                    |----------------|   a program that calls begins with the page that it reads
+//!                    |----------------|   a program that calls: from that page on
 //! ```
 //!
-//! Such a read says where its program is as exactly as one of a program that calls. Any window of a
-//! stream may lie so that the start of a chunk is in its middle: one that begins where another
+//! Such a read says where its program is as exactly as one of a program that calls. Any window of
+//! a stream may lie so that the start of a chunk is in its middle: one that begins where another
 //! read ended is none.
 //!
 //! *Invariant:* the ends that are remembered are bounded.
@@ -48,14 +48,15 @@ impl Faults {
     }
 }
 
-/// Pages that a kernel reads at once for a fault of a mapping. Lower: a short read across the start
-/// of a chunk is taken for one. Higher: so is a long one; and a window of more than 256 pages comes
-/// in several requests, none of which has its fault in the middle. Source: the kernel's own window
-/// of 32 pages, and that of files that are read in pieces (`kernel_window`).
+/// Pages that a kernel reads at once for a fault of a mapping. Lower: a short read across the
+/// start of a chunk is taken for one. Higher: so is a long one; and a window of more than 256
+/// pages comes in several requests, none of which has its fault in the middle. Source: the
+/// kernel's own window of 32 pages, and that of files that are read in pieces (`kernel_window`).
 const FAULT_PAGES: core::ops::Range<u64> = 32..65;
 
 /// Ends of reads that are remembered. Lower: where threads read side by side, a window of one is
-/// taken for a fault. Higher: more to compare with. Source: chosen here; as those of a run (`run`).
+/// taken for a fault. Higher: more to compare with. Source: chosen here; as those of a run
+/// (`run`).
 const ENDS_KEPT: usize = 16;
 
 #[cfg(test)]

@@ -104,8 +104,8 @@ impl Past {
         end.min(self.end.max(chunk.end))
     }
 
-    /// The first page of a chunk was faulted for, by a `read` that began so many pages `before` it:
-    /// a window of its kernel.
+    /// The first page of a chunk was faulted for, by a `read` that began so many pages `before`
+    /// it: a window of its kernel.
     pub(super) fn faulted(&mut self, before: u64, read: Extent) {
         self.before = before;
         self.is_exact = false;
