@@ -22,8 +22,9 @@
 //! *Invariants:* bytes of any kind make no panic, and take some tens of MiB of memory at most.
 //! Chunks do not overlap, lie in the file, and are told in the order in which they lie.
 //!
-//! The crate does no I/O, and decides nothing about what to read. Other crates decode the formats
-//! (`parquet`, `rawzip`, `prost`). Source: the formats; docs/decisions/0094, 0114.
+//! The crate does no I/O, and does not decide what is fetched; but it says which members of an
+//! archive are a chunk (`zip`). Other crates decode the formats (`parquet`, `rawzip`, `prost`).
+//! Source: the formats; docs/decisions/0094, 0114.
 
 #![forbid(unsafe_code)]
 

@@ -2,17 +2,15 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 
-use foreread_engine::{File, Options};
-use foreread_testbed::Config;
+use foreread_engine::File;
 use parquet::data_type::Int64Type;
 use parquet::file::properties::WriterProperties;
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::parser::parse_message_type;
 
-use super::{Rig, rig_of};
+use super::{Rig, rig_of_directory};
 
 const GROUPS: usize = 12;
 const COLUMNS: usize = 4;
@@ -44,16 +42,7 @@ fn store(directory: &Path) -> (Rig, Vec<Vec<(u64, usize)>>) {
     let groups = reader.metadata().row_groups().iter();
     let bytes = |(at, len)| (at, len as usize);
     let chunks = groups.map(|group| group.columns().iter().map(|chunk| bytes(chunk.byte_range())).collect());
-    let config = Config {
-        dir: Some(directory.to_owned()),
-        first_byte: Duration::from_millis(5),
-        jitter: Duration::ZERO,
-        connection_rate: None,
-        total_rate: None,
-        anonymous: true,
-        ..Config::default()
-    };
-    (rig_of(config, &Options::default()), chunks.collect())
+    (rig_of_directory(directory), chunks.collect())
 }
 
 /// Opens it, and reads its end, as programs do.

@@ -16,6 +16,7 @@ mod side_by_side;
 mod stripes;
 mod submission;
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -51,6 +52,20 @@ fn rig_after(first_byte: Duration, objects: &[(&str, u64)], options: &Options) -
         ..Config::default()
     };
     rig_of(config, options)
+}
+
+/// A store with the files of a directory, 5 ms away.
+fn rig_of_directory(directory: &Path) -> Rig {
+    let config = Config {
+        dir: Some(directory.to_owned()),
+        first_byte: Duration::from_millis(5),
+        jitter: Duration::ZERO,
+        connection_rate: None,
+        total_rate: None,
+        anonymous: true,
+        ..Config::default()
+    };
+    rig_of(config, &Options::default())
 }
 
 fn rig_of(config: Config, options: &Options) -> Rig {

@@ -2,11 +2,10 @@
 
 use std::time::Duration;
 
-use foreread_engine::{File, Options};
+use foreread_engine::File;
 use foreread_policy::Chunks;
-use foreread_testbed::Config;
 
-use super::{Rig, rig_of};
+use super::{Rig, rig_of_directory};
 
 const STRIPES: u64 = 12;
 const COLUMNS: u64 = 6;
@@ -91,16 +90,7 @@ fn open(rig: &Rig, original: &[u8]) -> File {
 fn store(original: &[u8]) -> (tempfile::TempDir, Rig) {
     let directory = tempfile::tempdir().expect("a directory");
     std::fs::write(directory.path().join("table"), original).expect("a file");
-    let config = Config {
-        dir: Some(directory.path().to_owned()),
-        first_byte: Duration::from_millis(5),
-        jitter: Duration::ZERO,
-        connection_rate: None,
-        total_rate: None,
-        anonymous: true,
-        ..Config::default()
-    };
-    let rig = rig_of(config, &Options::default());
+    let rig = rig_of_directory(directory.path());
     (directory, rig)
 }
 
