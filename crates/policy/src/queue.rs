@@ -31,5 +31,6 @@ pub(crate) mod disk;
 pub(crate) mod fair_queue;
 pub(crate) mod hedge;
 pub(crate) mod link;
+pub(crate) mod probe;
 pub(crate) mod requests;
 pub(crate) mod throughput;

@@ -30,6 +30,7 @@
 //! extremes that are forgotten slowly as in BBR; docs/decisions/0021 (cost), 0026 (what may be
 //! measured), 0050, 0060 and 0062 (when the bandwidth is that of a connection), 0112 (bursts).
 
+use crate::queue::probe::Probe;
 use crate::queue::throughput::{Passed, Throughput, per_second};
 use crate::units::{Nanos, PAGE_BYTES};
 
@@ -85,6 +86,9 @@ pub(crate) struct Link {
     /// The time that requests take over the time that each would on an idle link, averaged, per
     /// mille.
     crowding: u64,
+    probe: Probe,
+    /// A probe has shown the bandwidth: requests of any length may be bursts.
+    is_probed: bool,
 }
 
 /// What is known of the way to the storage.
@@ -139,11 +143,14 @@ impl Link {
             return;
         }
         let transfer_ns = total.since(first_byte).0;
+        let from_first = total.since(Nanos(self.latency_ns));
+        self.probe.completed(bytes, from_first);
         let size = bytes.min(TRANSFER_BYTES_MIN);
         if size >= TRANSFER_BYTES_LEAST && size >= self.shown_by && transfer_ns > 0 && alone {
             // Its first byte may have been noticed late, with many of those behind it. So few
             // bytes began to come no earlier than the first byte of the quickest request would.
-            let late_ns = if size > BURST_BYTES_MAX { 0 } else { first_byte.0.saturating_sub(self.latency_ns) };
+            let is_burst = size <= BURST_BYTES_MAX || self.is_probed;
+            let late_ns = if is_burst { first_byte.0.saturating_sub(self.latency_ns) } else { 0 };
             let most = per_second(bytes, transfer_ns);
             let least = per_second(bytes, transfer_ns + late_ns);
             // Two estimates of what all requests carried while this one ran; the higher counts.
@@ -155,7 +162,11 @@ impl Link {
             // Where something was held back, the link was asked for all that it carries, so this
             // request had a share. If that is less than before, the link has become narrower.
             let is_share = self.throughput.is_limit() || !self.throughput.is_far_above(with(most));
+            self.probe.shows(bytes, from_first, beside < FEW);
             let shown = if least > self.bandwidth + near { least } else { most.min(self.bandwidth) };
+            if shown > self.bandwidth {
+                self.probe.raised(shown);
+            }
             if shown > self.bandwidth || (shown < self.bandwidth - near && !is_share) {
                 (self.bandwidth, self.shown_by, self.shown_with) = (shown, size, with(shown));
                 self.is_own = false;
@@ -208,6 +219,12 @@ impl Link {
         if ends {
             self.is_own |= self.throughput.fell_short() && !self.is_crowded();
             self.carried_pages = part_pages;
+            let is_full = self.throughput.was_limit() && (self.probe.is_on() || self.crowding >= CROWDED_START);
+            let all = self.throughput.latest();
+            if let Some(connection) = self.probe.round_ended(all, self.bandwidth, is_full) {
+                (self.bandwidth, self.shown_by, self.shown_with) = (connection, TRANSFER_BYTES_MIN, all);
+                (self.is_own, self.is_probed) = (true, true);
+            }
         }
         ends
     }
@@ -335,6 +352,9 @@ impl Link {
     /// `part_pages`.
     pub(crate) fn ahead_pages_max(&self, part_pages: u64) -> u64 {
         let bound = self.bound_pages(part_pages);
+        if self.probe.is_on() {
+            return bound.saturating_mul(PROBED) / 2;
+        }
         match (self.may_carry_more(), self.throughput.was_level()) {
             (false, _) => bound,
             // What the link carries has not shown yet.
@@ -451,6 +471,11 @@ const HEADROOM: u64 = 2;
 /// waits behind more of it; without a bound a probe of 800 MB/s had 425 MB in flight, and reads of
 /// 4 KiB took 48 ms, not 38. Source: docs/decisions/0099.
 const PROBES: u64 = 2;
+
+/// How many halves of the bound may be in flight during a probe: three. Lower: a link that is not
+/// full carries little more. Higher: what others ask for waits for longer. Source:
+/// docs/decisions/0115.
+const PROBED: u64 = 3;
 
 /// The least bound, in pages: 8 MiB, the largest part. Lower: no part of that size is made on a
 /// slow link. Higher: a slow link is given more than it carries; with 128 MiB at 100 MB/s all of

@@ -56,6 +56,8 @@ pub(crate) struct Throughput {
     /// In the round before, something was held back, and less came than the link is known to
     /// carry.
     fell_short: bool,
+    /// Bytes a second of the round before.
+    latest: u64,
     round: Round,
     /// Since a request last started while nothing was at the storage: when that was, the bytes
     /// that arrived, and when the last request completed.
@@ -142,6 +144,7 @@ impl Throughput {
             return false;
         }
         let sample = per_second(self.round.bytes, elapsed.0);
+        self.latest = sample;
         self.fell_short = self.is_limit && sample < self.rate / SHORT_OF * (SHORT_OF - 1);
         let least = if self.round.is_first || !self.is_limit { self.rate } else { 0 };
         self.rate = settle(self.rate, sample).max(least);
@@ -168,6 +171,16 @@ impl Throughput {
     /// Bytes a second; 0 before the first round is over.
     pub(crate) fn rate(&self) -> u64 {
         self.rate
+    }
+
+    /// Bytes a second of the last round.
+    pub(crate) fn latest(&self) -> u64 {
+        self.latest
+    }
+
+    /// Whether something was held back in the last round.
+    pub(crate) fn was_limit(&self) -> bool {
+        self.was_limit
     }
 
     /// Whether it has risen in the last rounds.
