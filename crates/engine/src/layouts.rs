@@ -18,10 +18,12 @@
 //!
 //! The file knows no format (`foreread_layout`). Source: docs/decisions/0094, 0114.
 
+use std::iter;
+use std::ops::Range;
 use std::sync::Arc;
 
-use foreread_layout::{Access, Chunk, Layout, Stripes, look};
-use foreread_policy::{Chunks, Event, Extent};
+use foreread_layout::{Chunk, Layout, Stripes, look};
+use foreread_policy::{Chunks, Event, Extent, FileId};
 use futures::future::try_join_all;
 
 use crate::driver::Driver;
@@ -71,8 +73,14 @@ impl Driver {
                     self.look_at_stripes(file.clone(), stripes, at);
                     return None;
                 }
-                Layout::Chunks(chunks, access) => {
-                    self.tell_chunks(opened, &chunks, access);
+                Layout::Chunks(chunks) => {
+                    let known = Chunks::of(chunks.iter().map(|chunk| chunk.bytes.end - chunk.bytes.start));
+                    self.tell_parts(opened, known, chunks.iter().map(|chunk| of_chunk(opened.id, chunk)));
+                    return None;
+                }
+                Layout::Members(members) => {
+                    let member = |bytes| Event::Member { file: opened.id, extent: pages_of(bytes) };
+                    self.tell_parts(opened, Chunks::Pieces, members.iter().map(member));
                     return None;
                 }
             }
@@ -89,9 +97,13 @@ impl Driver {
             let decode = move || {
                 let stats = &driver.storage.stats;
                 stats.survive("the layout of a file", || {
+                    let opened = file.opened();
                     match stripes.chunks(footers.iter().map(|footer| &footer[..])) {
-                        Some(chunks) => driver.tell_chunks(file.opened(), &chunks, Access::Pieces),
-                        None => file.opened().is_unknown(),
+                        Some(chunks) => {
+                            let chunks = chunks.iter().map(|chunk| of_chunk(opened.id, chunk));
+                            driver.tell_parts(opened, Chunks::Pieces, chunks);
+                        }
+                        None => opened.is_unknown(),
                     }
                 });
             };
@@ -100,23 +112,15 @@ impl Driver {
         });
     }
 
-    /// Tells policy the `chunks` of a file.
-    fn tell_chunks(self: &Arc<Self>, opened: &Opened, chunks: &[Chunk], access: Access) {
-        let lengths = chunks.iter().map(|chunk| chunk.bytes.end - chunk.bytes.start);
-        let known = match access {
-            Access::Whole => Chunks::of(lengths),
-            Access::Pieces => Chunks::Pieces,
-        };
+    /// Tells policy the `parts` of a file, of which this is `known`.
+    fn tell_parts(self: &Arc<Self>, opened: &Opened, known: Chunks, mut parts: impl Iterator<Item = Event>) {
         if known == Chunks::Pieces {
             self.enter(|shard| self.tell(shard, Event::Parts { file: opened.id }));
         }
-        for chunks in chunks.chunks(CHUNKS_AT_ONCE) {
+        while let Some(first) = parts.next() {
             self.enter(|shard| {
-                for chunk in chunks {
-                    let len = chunk.bytes.end - chunk.bytes.start;
-                    let extent = Extent::of_bytes(chunk.bytes.start, len);
-                    let (file, group, column) = (opened.id, chunk.group, chunk.column);
-                    self.tell(shard, Event::Chunk { file, extent, group, column });
+                for part in iter::once(first).chain(parts.by_ref().take(PARTS_AT_ONCE)) {
+                    self.tell(shard, part);
                 }
             });
         }
@@ -127,11 +131,20 @@ impl Driver {
     }
 }
 
+/// What policy is told of a chunk.
+fn of_chunk(file: FileId, chunk: &Chunk) -> Event {
+    Event::Chunk { file, extent: pages_of(&chunk.bytes), group: chunk.group, column: chunk.column }
+}
+
+fn pages_of(bytes: &Range<u64>) -> Extent {
+    Extent::of_bytes(bytes.start, bytes.end - bytes.start)
+}
+
 /// The longest directory that is decoded before the read is answered that brings it, in bytes: 64
 /// KiB. Lower: the first reads of more files are guessed. Higher: such a read waits for longer.
 /// Source: chosen here; about .3 ms.
 const AT_ONCE_BYTES_MAX: usize = 64 << 10;
 
-/// Chunks that policy is told of in one go. Lower: the shard is locked more often. Higher: reads
+/// Parts that policy is told of in one go. Lower: the shard is locked more often. Higher: reads
 /// wait for it longer. Source: as for pieces of the tier (`driver`).
-const CHUNKS_AT_ONCE: usize = 512;
+const PARTS_AT_ONCE: usize = 512;

@@ -7,7 +7,7 @@ use parquet::file::metadata::{
     ParquetMetaDataOptions, ParquetMetaDataReader, ParquetStatisticsPolicy, RowGroupMetaData,
 };
 
-use crate::told::{Access, CHUNKS_MAX, Chunk, DIRECTORY_BYTES_MAX, Layout};
+use crate::told::{CHUNKS_MAX, Chunk, DIRECTORY_BYTES_MAX, Layout};
 
 /// What `end`, the last bytes of a file of `file_bytes` bytes, tells of it.
 pub(crate) fn look(end: &[u8], file_bytes: u64) -> Layout {
@@ -20,7 +20,7 @@ pub(crate) fn look(end: &[u8], file_bytes: u64) -> Layout {
         return Layout::Unknown;
     }
     let Some(from) = before.len().checked_sub(footer_bytes as usize) else { return Layout::Needs(needed) };
-    chunks(&before[from..], file_bytes - needed).map_or(Layout::Unknown, |chunks| Layout::Chunks(chunks, Access::Whole))
+    chunks(&before[from..], file_bytes - needed).map_or(Layout::Unknown, Layout::Chunks)
 }
 
 /// The chunks that `footer` names, which begins at `footer_at`. Nothing if one of them cannot be.

@@ -13,8 +13,10 @@ pub enum Layout {
     Needs(u64),
     /// Where the footers of its stripes lie, which tell more.
     Stripes(Stripes),
-    /// Where its chunks lie, in the order of the file, and how programs read one.
-    Chunks(Vec<Chunk>, Access),
+    /// Where its chunks lie, in the order of the file. Programs read one by one call, or a few.
+    Chunks(Vec<Chunk>),
+    /// It is an archive, whose members lie here, in the order of the file.
+    Members(Vec<Range<u64>>),
 }
 
 /// How programs read a part of a file.

@@ -2,14 +2,10 @@
 //!
 //! ```text
 //!   |header|data|header|data| .. |header|data| directory | .. | where it begins, 22 bytes
-//!    ^ a chunk   ^ one more, with those behind it that are short
+//!    ^ a member  ^ one more
 //! ```
 //!
-//! A member reaches to the start of the next one: what stands in between is its own. Members that
-//! are shorter than [`MEMBER_BYTES_MIN`] are told as one with those behind them, until it is as
-//! long: so an archive of many small ones has few chunks, and no gaps between them.
-//!
-//! One that is longer than [`MEMBER_BYTES_MAX`] is not told.
+//! A member reaches to the start of the next one: what stands in between is its own.
 //!
 //! The directory is decoded by the `rawzip` crate, also of archives that are longer than 4 GiB.
 //! It reads the archive at any place; where the bytes that are there do not reach as far back,
@@ -18,61 +14,45 @@
 
 use std::cell::Cell;
 use std::io;
+use std::ops::Range;
 
 use rawzip::{ReaderAt, ZipLocator};
 
-use crate::told::{Access, CHUNKS_MAX, Chunk, DIRECTORY_BYTES_MAX, Layout, TAIL_BYTES};
+use crate::told::{DIRECTORY_BYTES_MAX, Layout, TAIL_BYTES};
 
 pub(crate) fn look(end: &[u8], file_bytes: u64) -> Layout {
     let Some((_, &[b'P', b'K', 5, 6, .., 0, 0])) = end.split_last_chunk::<{ TAIL_BYTES as usize }>() else {
         return Layout::Unknown;
     };
     let tail = Tail { bytes: end, file_bytes, missing: Cell::new(file_bytes) };
-    let chunks = chunks(&tail);
+    let members = members(&tail);
     let needed = file_bytes - tail.missing.get();
-    match chunks {
+    match members {
         _ if needed > DIRECTORY_BYTES_MAX => Layout::Unknown,
         _ if needed > 0 => Layout::Needs(needed),
-        Some(chunks) => Layout::Chunks(chunks, Access::Pieces),
+        Some(members) => Layout::Members(members),
         None => Layout::Unknown,
     }
 }
 
 /// The members that the directory of the archive names. Nothing if it is broken, or is not all
 /// there.
-fn chunks(tail: &Tail<'_>) -> Option<Vec<Chunk>> {
+fn members(tail: &Tail<'_>) -> Option<Vec<Range<u64>>> {
     let mut buffer = vec![0; rawzip::RECOMMENDED_BUFFER_SIZE];
     let locator = ZipLocator::new().max_search_space(TAIL_BYTES);
     let archive = locator.locate_in_reader(tail, &mut buffer, tail.file_bytes).ok()?;
     let mut starts = Vec::new();
     let directory = archive.directory_offset();
-    let mut members = archive.entries(&mut buffer);
-    while let Some(member) = members.next_entry().ok()? {
-        starts.push(member.local_header_offset());
+    let mut entries = archive.entries(&mut buffer);
+    while let Some(entry) = entries.next_entry().ok()? {
+        starts.push(entry.local_header_offset());
     }
     starts.sort_unstable();
     starts.dedup();
     starts.push(directory);
-    let mut chunks: Vec<Chunk> = Vec::new();
-    let mut is_short = false;
-    for member in starts.windows(2) {
-        let (start, end) = (member[0], member[1]);
-        if end < start || end > tail.file_bytes {
-            return None;
-        }
-        if end - start > MEMBER_BYTES_MAX {
-            is_short = false;
-            continue;
-        }
-        let was_short = std::mem::replace(&mut is_short, end - start < MEMBER_BYTES_MIN);
-        let column = chunks.len() as u32;
-        match chunks.last_mut().map(|last| &mut last.bytes) {
-            Some(last) if was_short && is_short && last.end - last.start < MEMBER_BYTES_MIN => last.end = end,
-            _ if column as usize == CHUNKS_MAX => return None,
-            _ => chunks.push(Chunk { bytes: start..end, group: 0, column }),
-        }
-    }
-    Some(chunks)
+    let members: Vec<_> = starts.windows(2).map(|bounds| bounds[0]..bounds[1]).collect();
+    let lies = |member: &Range<u64>| member.start < member.end && member.end <= tail.file_bytes;
+    members.iter().all(lies).then_some(members)
 }
 
 /// A file of which the last bytes are known.
@@ -100,14 +80,3 @@ impl ReaderAt for &Tail<'_> {
 /// How names of archives end of which programs read some members. Source: arrays of Python, models
 /// of Torch and Keras, packages of Python and Java, documents of offices.
 pub(crate) const ENDINGS: [&str; 9] = ["zip", "npz", "pt", "pth", "keras", "whl", "jar", "docx", "xlsx"];
-
-/// The shortest member that is a chunk of its own, in bytes: 64 KiB. Lower: archives of many
-/// small files have more chunks. Higher: a reader of one short member has more fetched beside it.
-/// Source: chosen here.
-const MEMBER_BYTES_MIN: u64 = 64 << 10;
-
-/// The longest member that is told, in bytes: 16 MiB. Lower: programs wait within more members,
-/// and more is fetched behind their ends. Higher: one that reads the start of a member has more
-/// fetched in vain. Longer ones are streams: what comes past their end is little for their length.
-/// Source: chosen here; as the longest window of a kernel (`foreread-policy`).
-const MEMBER_BYTES_MAX: u64 = 16 << 20;

@@ -6,7 +6,7 @@
 
 use std::ops::Range;
 
-use foreread_layout::{Access, CHUNKS_MAX, Chunk, DIRECTORY_BYTES_MAX, Layout, access, look};
+use foreread_layout::{Access, DIRECTORY_BYTES_MAX, Layout, access, look};
 
 const DIRECTORY: &[u8] = include_bytes!("members.directory");
 const FILE_BYTES: u64 = 326_482;
@@ -15,17 +15,22 @@ const DIRECTORY_64: &[u8] = include_bytes!("members64.directory");
 const FILE_64_BYTES: u64 = 170_346;
 
 fn members(end: &[u8], file_bytes: u64) -> Vec<Range<u64>> {
-    let Layout::Chunks(chunks, Access::Pieces) = look(end, file_bytes) else { panic!("it is one") };
-    for (nth, chunk) in (0..).zip(&chunks) {
-        assert_eq!((chunk.group, chunk.column), (0, nth));
-    }
-    chunks.into_iter().map(|chunk| chunk.bytes).collect()
+    let Layout::Members(members) = look(end, file_bytes) else { panic!("it is one") };
+    members
 }
 
 #[test]
-fn a_directory_says_where_the_members_lie_and_short_ones_are_one() {
+fn a_directory_says_where_the_members_lie() {
     let end = FILE_BYTES - DIRECTORY.len() as u64;
-    let expected = [0..100_032, 100_032..170_064, 170_064..235_660, 235_660..236_092, 236_092..end];
+    let expected = [
+        0..100_032,
+        100_032..170_064,
+        170_064..170_296,
+        170_296..170_628,
+        170_628..235_660,
+        235_660..236_092,
+        236_092..end,
+    ];
     assert_eq!(members(DIRECTORY, FILE_BYTES), expected);
 }
 
@@ -67,19 +72,18 @@ fn directory_of(members: u32, bytes: u32) -> Vec<u8> {
 }
 
 #[test]
-fn many_short_members_are_few_chunks_and_too_many_long_ones_none() {
-    let short = directory_of(40_000, 100);
-    let members = members(&short, 4_000_000 + short.len() as u64);
-    assert!(members.len() < 70, "{}", members.len());
+fn all_members_of_the_longest_directory_are_told() {
+    let directory = directory_of(40_000, 100);
+    let members = members(&directory, 4_000_000 + directory.len() as u64);
+    assert_eq!(members.len(), 40_000);
     assert!(members.windows(2).all(|pair| pair[0].end == pair[1].start), "without gaps");
-    let long = directory_of(CHUNKS_MAX as u32 + 1, 1 << 17);
-    assert_eq!(look(&long, u64::from(1u32 << 17) * (CHUNKS_MAX as u64 + 1) + long.len() as u64), Layout::Unknown);
-}
-
-#[test]
-fn members_that_are_streams_are_not_told() {
-    let directory = directory_of(3, 17 << 20);
-    assert_eq!(members(&directory, 3 * (17 << 20) + directory.len() as u64), []);
+    let directory = directory_of(50_000, 100);
+    let (file_bytes, mut len) = (5_000_000 + directory.len() as u64, 22);
+    while let Layout::Needs(needed) = look(&directory[directory.len() - len..], file_bytes) {
+        len = needed as usize;
+    }
+    assert!(len as u64 <= DIRECTORY_BYTES_MAX, "one of {} bytes is not read", directory.len());
+    assert_eq!(look(&directory[directory.len() - len..], file_bytes), Layout::Unknown);
 }
 
 #[test]
@@ -105,12 +109,14 @@ fn fuzz_directories() {
     foreread_fuzz::fuzz("directories", &[DIRECTORY, DIRECTORY_64, &DIRECTORY[60..]], &words, |input| {
         for file_bytes in [FILE_BYTES, FILE_64_BYTES, input.len() as u64] {
             match look(input, file_bytes.max(input.len() as u64)) {
-                Layout::Unknown | Layout::Stripes(_) => {}
+                Layout::Unknown | Layout::Stripes(_) | Layout::Chunks(_) => {}
                 Layout::Needs(bytes) => assert!(bytes > input.len() as u64 && bytes <= DIRECTORY_BYTES_MAX),
-                Layout::Chunks(chunks, _) => {
-                    let lies = |chunk: &Chunk| chunk.bytes.start < chunk.bytes.end && chunk.bytes.end <= file_bytes;
-                    assert!(chunks.len() <= CHUNKS_MAX && chunks.iter().all(lies), "{chunks:?}");
-                    assert!(chunks.windows(2).all(|pair| pair[0].bytes.end <= pair[1].bytes.start));
+                Layout::Members(members) => {
+                    assert!(
+                        members.iter().all(|member| member.end <= file_bytes.max(input.len() as u64)),
+                        "{members:?}"
+                    );
+                    assert!(members.windows(2).all(|pair| pair[0].end <= pair[1].start));
                 }
             }
         }

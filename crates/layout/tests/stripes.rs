@@ -22,7 +22,7 @@ fn stripes(file: &[u8]) -> Option<Stripes> {
             }
             Layout::Stripes(stripes) => return Some(stripes),
             Layout::Unknown => return None,
-            Layout::Chunks(..) => panic!("no other format"),
+            Layout::Chunks(_) | Layout::Members(_) => panic!("no other format"),
         }
     }
 }
@@ -130,7 +130,7 @@ fn fuzz_stripes() {
                     assert!(footers.windows(2).all(|pair| pair[0].end <= pair[1].start));
                     assert!(footers.iter().all(|footer| footer.end <= file_bytes.max(input.len() as u64)));
                 }
-                Layout::Unknown | Layout::Chunks(..) => {}
+                Layout::Unknown | Layout::Chunks(_) | Layout::Members(_) => {}
             }
         }
     });

@@ -234,7 +234,10 @@ fn run_on(driver: &mut Driver, steps: &[Step]) {
                     let starts = (0..).zip((0..size - 1).step_by(pages as usize));
                     driver.tell_chunks(starts.map(|(nth, start)| {
                         let extent = Extent::new(start, (start + pages + 1).min(size));
-                        Event::Chunk { file: FileId(file), extent, group: nth / 4, column: nth % 4 }
+                        match pages % 2 {
+                            0 => Event::Member { file: FileId(file), extent },
+                            _ => Event::Chunk { file: FileId(file), extent, group: nth / 4, column: nth % 4 },
+                        }
                     }));
                 }
                 continue;

@@ -219,6 +219,7 @@ impl<R: Readahead> Policy for Baseline<R> {
             | Event::Discard { .. }
             | Event::Capacity { .. }
             | Event::Parts { .. }
+            | Event::Member { .. }
             | Event::Chunk { .. }
             | Event::Cached { .. }
             | Event::Uncached { .. }

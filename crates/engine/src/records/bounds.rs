@@ -57,6 +57,9 @@ impl Bounds {
             Event::Chunk { extent: Extent { start, end }, .. } => {
                 require(start < end && end <= FILE_PAGES_MAX, "a chunk of no page, or beyond 8 EiB")?;
             }
+            Event::Member { extent: Extent { start, end }, .. } => {
+                require(start < end && end <= FILE_PAGES_MAX, "a member of no page, or beyond 8 EiB")?;
+            }
             Event::Cached { extent: Extent { start, end }, .. }
             | Event::Uncached { extent: Extent { start, end }, .. } => {
                 require(start < end && end <= FILE_PAGES_MAX, "no page, or one beyond 8 EiB, in the tier")?;

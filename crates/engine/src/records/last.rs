@@ -53,6 +53,8 @@ struct Before {
     cached: BTreeMap<FileId, Cached>,
     /// The chunks that they told of: where each lies, its group and its column.
     chunks: BTreeMap<FileId, Vec<(Extent, u32, u32)>>,
+    /// The members of archives.
+    members: BTreeMap<FileId, Vec<Extent>>,
     reserved: Option<u64>,
     tier: Option<u64>,
     waiting: BTreeMap<ReadId, Event>,
@@ -77,8 +79,12 @@ impl Before {
                 self.parts.remove(&file);
                 self.cached.remove(&file);
                 self.chunks.remove(&file);
+                self.members.remove(&file);
             }
             Event::Parts { file } if self.files.contains_key(&file) => _ = self.parts.insert(file),
+            Event::Member { file, extent } if self.files.contains_key(&file) => {
+                self.members.entry(file).or_default().push(extent);
+            }
             Event::Chunk { file, extent, group, column } if self.files.contains_key(&file) => {
                 self.chunks.entry(file).or_default().push((extent, group, column));
             }
@@ -104,6 +110,9 @@ impl Before {
         let cached = ranges.map(|(file, extent)| Event::Cached { file, extent });
         let chunks = self.chunks.iter().flat_map(|(&file, chunks)| chunks.iter().map(move |&chunk| (file, chunk)));
         let chunks = chunks.map(|(file, (extent, group, column))| Event::Chunk { file, extent, group, column });
+        let members =
+            self.members.iter().flat_map(|(&file, members)| members.iter().map(move |&extent| (file, extent)));
+        let members = members.map(|(file, extent)| Event::Member { file, extent });
         let idle = self.files.iter().filter(|(_, (_, is_open))| !is_open);
         let releases = idle.map(|(&file, _)| Event::Release { file });
         let reserved = self.reserved.map(|bytes| Event::Reserve { bytes });
@@ -112,6 +121,7 @@ impl Before {
             .chain(parts)
             .chain(cached)
             .chain(chunks)
+            .chain(members)
             .chain(releases)
             .chain(reserved)
             .chain(self.waiting.values().copied())
@@ -144,6 +154,7 @@ impl Last {
             parts: BTreeSet::new(),
             cached: BTreeMap::new(),
             chunks: BTreeMap::new(),
+            members: BTreeMap::new(),
             reserved: None,
             tier: None,
             waiting: BTreeMap::new(),

@@ -1,7 +1,7 @@
 //! The form of a log: events and actions as text, and back.
 //!
 //! ```text
-//!   foreread-log 16 capacity_bytes=268435456 readahead=true ..
+//!   foreread-log 17 capacity_bytes=268435456 readahead=true ..
 //!   @1200345 read 5 1 0 32 absent -     an event: time in ns, name, read, file, pages, what was
 //!                                       found, a mark touched or not
 //!   ! submit 0 1 0 64 - demand storage 32 64 -   an action, after the event that caused it
@@ -14,7 +14,7 @@ use foreread_policy::{
 };
 
 /// How a log begins. The number counts changes of its form.
-const MAGIC: &str = "foreread-log 16";
+const MAGIC: &str = "foreread-log 17";
 
 /// The first line of a log.
 pub(crate) fn head_text(options: Options) -> String {
@@ -68,6 +68,7 @@ pub(crate) fn event_text(event: Event) -> String {
         Event::Prefetch { file } => format!("prefetch {}", file.0),
         Event::Discard { file } => format!("discard {}", file.0),
         Event::Parts { file } => format!("parts {}", file.0),
+        Event::Member { file, extent } => format!("member {} {} {}", file.0, extent.start, extent.end),
         Event::Chunk { file, extent: Extent { start, end }, group, column } => {
             format!("chunk {} {start} {end} {group} {column}", file.0)
         }
@@ -160,6 +161,7 @@ pub(crate) fn parse_event(text: &str) -> Option<(Nanos, Event)> {
         ("prefetch", 1) => Event::Prefetch { file: FileId(number(0)?) },
         ("discard", 1) => Event::Discard { file: FileId(number(0)?) },
         ("parts", 1) => Event::Parts { file: FileId(number(0)?) },
+        ("member", 3) => Event::Member { file: FileId(number(0)?), extent: Extent::new(number(1)?, number(2)?) },
         ("chunk", 5) => Event::Chunk {
             file: FileId(number(0)?),
             extent: Extent::new(number(1)?, number(2)?),

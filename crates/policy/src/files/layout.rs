@@ -43,6 +43,7 @@ mod alike;
 mod bursts;
 mod chunk;
 mod faults;
+mod members;
 mod past;
 mod row;
 mod run;
@@ -52,6 +53,7 @@ use bursts::Early;
 pub(crate) use chunk::Chunk;
 use chunk::chunks_of;
 use faults::Faults;
+use members::{Members, Taken};
 pub(crate) use past::Habit;
 use past::Past;
 use row::ROW_MAX;
@@ -82,8 +84,8 @@ pub(crate) struct Layout {
     beside: Option<Read>,
     /// Its reads, which tell faults of a mapping.
     faults: Faults,
-    /// Its chunks are members of an archive, or else read in short pieces.
-    pub(crate) is_in_pieces: bool,
+    /// Its members, if it is an archive: what its chunks are of.
+    members: Members,
     /// The memory that it took when it was counted last.
     counted_bytes: u64,
 }
@@ -98,6 +100,18 @@ impl Layout {
         if !chunk.extent.is_empty() && self.chunks.len() < CHUNKS_MAX && self.chunks.last().is_none_or(is_next) {
             self.past.ends_at(chunk.extent.end);
             self.chunks.push(chunk);
+        }
+    }
+
+    /// The file is an archive, and has `member` behind all that were told before.
+    pub(crate) fn push_member(&mut self, member: Extent) {
+        match self.members.take(member, self.chunks.last()) {
+            Taken::Chunk(chunk) => self.push(chunk),
+            Taken::Longer(end) => {
+                self.past.ends_at(end);
+                self.chunks.last_mut().into_iter().for_each(|last| last.extent.end = last.extent.end.max(end));
+            }
+            Taken::Stream => {}
         }
     }
 
@@ -162,8 +176,9 @@ impl Layout {
     /// Counts the memory that it takes, and what a driver keeps of it.
     pub(crate) fn count(&mut self) {
         let runs = self.runs.iter().map(Run::bytes).sum::<usize>();
-        // The driver keeps as many, to tell them again.
-        let chunks = 2 * self.chunks.capacity() * size_of::<Chunk>();
+        // The driver keeps as many, or all members, to tell them again.
+        let told = self.chunks.capacity().max(self.members.count() as usize);
+        let chunks = (self.chunks.capacity() + told) * size_of::<Chunk>();
         let alike = [&self.alike, &self.beside].into_iter().flatten().map(|read| 4 * read.columns.capacity());
         let alike = alike.sum::<usize>() + 8 * self.called.capacity() + self.faults.bytes();
         self.counted_bytes = (size_of::<Self>() + chunks + runs + alike + self.early.bytes()) as u64;
@@ -592,8 +607,7 @@ impl Layout {
     /// several groups at once are far ahead of what they wait for. Where chunks are members of an
     /// archive, it has passed one when it has begun a few others.
     pub(crate) fn passed(&mut self, id: u64, all_came: impl Fn(Extent) -> bool) -> Option<Chunk> {
-        let is_one = self.chunks.first().map(|first| first.group) == self.chunks.last().map(|last| last.group);
-        let is_archive = self.is_in_pieces && is_one;
+        let is_archive = self.members.count() > 0;
         let run = self.runs.iter_mut().find(|run| run.id == id)?;
         let chunk = self.chunks[*run.begun.front()?];
         let current = run.groups.iter().map(|&(group, _)| group).max()?;

@@ -90,11 +90,6 @@ impl FileReadahead {
         }
     }
 
-    /// Whether the file is likely to be read in parts.
-    pub(crate) fn is_in_parts(&self) -> bool {
-        self.has_parts
-    }
-
     /// Nothing is known of its streams any more.
     pub(crate) fn anew(&self) -> Self {
         Self { has_parts: self.has_parts, ..Self::new() }

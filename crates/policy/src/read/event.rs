@@ -75,6 +75,14 @@ pub enum Event {
         /// The file.
         file: FileId,
     },
+    /// The file is an archive, and says itself where a member lies. Told for each member, in the
+    /// order in which they lie.
+    Member {
+        /// The file.
+        file: FileId,
+        /// The pages that hold bytes of the member.
+        extent: Extent,
+    },
     /// The file says itself where the values of one column of a group of rows lie. Told for each
     /// chunk, in the order in which they lie.
     Chunk {

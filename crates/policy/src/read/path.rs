@@ -274,6 +274,7 @@ impl ReadPath {
                     known.readahead.has_parts();
                 }
             }
+            Event::Member { file, extent } => self.member(file, extent),
             Event::Chunk { file, extent, group, column } => self.chunk(file, Chunk { extent, group, column }),
             Event::Cached { file, extent } => self.cached(file, |cached| cached.insert(extent)),
             Event::Uncached { file, extent } => self.uncached(file, extent),

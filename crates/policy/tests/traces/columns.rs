@@ -125,7 +125,7 @@ fn an_archive() {
         for member in 0..40_u32 {
             let start = 48 * u64::from(member);
             let extent = Extent::new(start, start + 49);
-            reader.tell(Event::Chunk { file: FileId(1), extent, group: 0, column: member });
+            reader.tell(Event::Member { file: FileId(1), extent });
         }
     });
     reader.get(1, 0, 33);

@@ -367,6 +367,7 @@ fn event_text(event: Event) -> String {
         Event::Prefetch { file } => format!("Prefetch f{}", file.0),
         Event::Discard { file } => format!("Discard f{}", file.0),
         Event::Parts { file } => format!("Parts f{}", file.0),
+        Event::Member { file, extent } => format!("Member f{} {}", file.0, trace::pages(extent)),
         Event::Chunk { file, extent, group, column } => {
             format!("Chunk f{} {} group {group} column {column}", file.0, trace::pages(extent))
         }

@@ -27,6 +27,13 @@ fn layout(groups: u32, columns: u32) -> Layout {
     layout
 }
 
+/// An archive of so many members, each as a column of `layout(1, members)`.
+fn archive(members: u32) -> Layout {
+    let mut layout = Layout::default();
+    (0..members).for_each(|member| layout.push_member(chunk(0, member, members)));
+    layout
+}
+
 fn chunk(group: u32, column: u32, columns: u32) -> Extent {
     let start = 64 * u64::from(group * columns + column);
     Extent::new(start, start + 64)
@@ -271,8 +278,7 @@ fn a_window_of_a_kernel_that_comes_in_any_order_goes_on_into_the_next_group() {
 
 #[test]
 fn of_an_archive_whose_members_are_not_read_to_their_end_few_come_whole() {
-    let mut layout = layout(1, 100);
-    layout.is_in_pieces = true;
+    let mut layout = archive(100);
     let mut whole = 0;
     for column in (0..30).map(|nth| 3 * nth) {
         let extent = chunk(0, column, 100);
@@ -284,8 +290,7 @@ fn of_an_archive_whose_members_are_not_read_to_their_end_few_come_whole() {
     }
     assert_eq!(whole, 9 + 2, "eight are near, and now and then one is tried");
     // One whose members are read has all of them whole.
-    let mut layout = self::layout(1, 100);
-    layout.is_in_pieces = true;
+    let mut layout = archive(100);
     for column in (0..30).map(|nth| 3 * nth) {
         assert_eq!(read(&mut layout, chunk(0, column, 100)), [chunk(0, column, 100)]);
         let run = layout.runs[0].id;

@@ -26,16 +26,24 @@ use crate::units::{Extent, FileId, Found, Nanos};
 impl ReadPath {
     /// A file says where one of its chunks lies.
     pub(super) fn chunk(&mut self, file: FileId, chunk: Chunk) {
+        self.tell_layout(file, chunk.extent, |layout| layout.push(chunk));
+    }
+
+    /// An archive says where one of its members lies.
+    pub(super) fn member(&mut self, file: FileId, member: Extent) {
+        self.tell_layout(file, member, |layout| layout.push_member(member));
+    }
+
+    fn tell_layout(&mut self, file: FileId, extent: Extent, tell: impl FnOnce(&mut Layout)) {
         if let Some(known) = self.files.get_mut(&file)
-            && chunk.extent.end <= known.pages
+            && extent.end <= known.pages
         {
             let layout = known.layout.get_or_insert_default();
             self.layouts_bytes -= layout.bytes();
             if let Some(habit) = self.habit {
                 layout.hint(habit);
             }
-            layout.push(chunk);
-            layout.is_in_pieces = known.readahead.is_in_parts();
+            tell(layout);
             layout.count();
             self.layouts_bytes += layout.bytes();
         }

@@ -1,0 +1,103 @@
+//! Members of an archive, and which of them are chunks.
+//!
+//! ```text
+//!   members  |======|===|.|.|.|=====|~~~~~~~~~~~~~~~~|===|
+//!   chunks   |  0   | 1 |  2  |  3  |                | 4 |
+//!                       short ones: as one           long ones: none, they are read as streams
+//! ```
+//!
+//! An archive is one group, whose columns are its members. Short ones behind each other are one
+//! chunk, until that is long enough: an archive of many files has few chunks, and no gaps between
+//! them.
+//!
+//! The file does not know what is read (`run`). Source: docs/decisions/0114.
+
+use super::Chunk;
+use crate::units::Extent;
+
+/// The members that were told.
+#[derive(Debug, Default)]
+pub(super) struct Members {
+    count: u32,
+    /// The last one was short, and is the end of the last chunk.
+    was_short: bool,
+}
+
+impl Members {
+    /// How many were told.
+    pub(super) fn count(&self) -> u32 {
+        self.count
+    }
+
+    /// A `member` lies behind those that were told. Returns what it does to the chunks, of which
+    /// `last` is the last one.
+    pub(super) fn take(&mut self, member: Extent, last: Option<&Chunk>) -> Taken {
+        self.count = self.count.saturating_add(1);
+        let is_short = member.pages() <= SHORT_PAGES_MAX;
+        let was_short = core::mem::replace(&mut self.was_short, is_short);
+        match last {
+            _ if member.pages() > CHUNK_PAGES_MAX => Taken::Stream,
+            Some(last) if was_short && is_short && last.extent.pages() <= SHORT_PAGES_MAX => Taken::Longer(member.end),
+            last => {
+                let column = last.map_or(0, |last| last.column + 1);
+                Taken::Chunk(Chunk { extent: member, group: 0, column })
+            }
+        }
+    }
+}
+
+/// What a member is.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Taken {
+    /// A chunk.
+    Chunk(Chunk),
+    /// More of the last chunk, which ends here.
+    Longer(u64),
+    /// No chunk.
+    Stream,
+}
+
+/// The longest member that is one chunk with those beside it, in pages: 64 KiB. Lower: archives of
+/// many small files have more chunks. Higher: a reader of one short member has more fetched beside
+/// it. Source: chosen here.
+const SHORT_PAGES_MAX: u64 = 16;
+
+/// The longest member that is a chunk, in pages: 16 MiB. Lower: programs wait within more members,
+/// and more is fetched behind their ends. Higher: one that reads the start of a member has more
+/// fetched in vain; of streams, what comes past the end is little for their length. Source: chosen
+/// here; as the longest window of a kernel.
+const CHUNK_PAGES_MAX: u64 = 4_096;
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec::Vec;
+
+    use super::super::Layout;
+    use super::*;
+
+    fn chunks(bounds: &[u64]) -> Vec<(u64, u64, u32)> {
+        let mut layout = Layout::default();
+        for pair in bounds.windows(2) {
+            layout.push_member(Extent::new(pair[0], pair[1]));
+        }
+        assert_eq!(layout.members.count() as usize, bounds.len() - 1);
+        layout.chunks.iter().map(|chunk| (chunk.extent.start, chunk.extent.end, chunk.column)).collect()
+    }
+
+    #[test]
+    fn short_members_are_one_chunk_until_that_is_long_enough() {
+        assert_eq!(
+            chunks(&[0, 25, 42, 43, 44, 60, 61, 83]),
+            [(0, 25, 0), (25, 42, 1), (42, 60, 2), (60, 61, 3), (61, 83, 4)]
+        );
+        let many: Vec<u64> = (0..=40_000).collect();
+        let many = chunks(&many);
+        assert!(many.len() < 2_400, "{}", many.len());
+        assert!(many.windows(2).all(|pair| pair[0].1 == pair[1].0), "without gaps");
+    }
+
+    #[test]
+    fn members_that_are_streams_are_no_chunks_and_part_short_ones() {
+        assert_eq!(chunks(&[0, 1, 5_001, 5_002, 5_003, 9_999]), [(0, 1, 0), (5_001, 5_003, 1)]);
+    }
+}
