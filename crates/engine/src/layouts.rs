@@ -4,7 +4,7 @@
 //!   a read that has the last bytes of a file ──> look: are they a directory?
 //!      ├── no ──────────────────────────────> never again
 //!      ├── it is not all in memory ─────────> again with the read that brings its first byte
-//!      └── it is ──> decoded ──> policy: Event::Chunk for each ──> the read is answered
+//!      └── it is ──> decoded ──> policy: an event for each part ──> the read is answered
 //!                       ├── a long one: on a thread that may block, beside the answer
 //!                       └── it names others, one a stripe: all are read, beside the answer
 //! ```
@@ -119,7 +119,7 @@ impl Driver {
         }
         while let Some(first) = parts.next() {
             self.enter(|shard| {
-                for part in iter::once(first).chain(parts.by_ref().take(PARTS_AT_ONCE)) {
+                for part in iter::once(first).chain(parts.by_ref().take(PARTS_AT_ONCE - 1)) {
                     self.tell(shard, part);
                 }
             });

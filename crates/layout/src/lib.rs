@@ -11,7 +11,8 @@
 //!                                       │              too long, or broken
 //!                                       ├─> Needs(n)   it begins n bytes before the end
 //!                                       ├─> Stripes    where the footers lie that tell
-//!                                       └─> Chunks     where each lies, in the file's order
+//!                                       ├─> Chunks     where each lies, in the file's order
+//!                                       └─> Members    the same, of an archive
 //! ```
 //!
 //! A program that reads columns says with its first read of a chunk how much it will read, and
@@ -20,10 +21,11 @@
 //! pieces, one after the other: the directory says how far.
 //!
 //! *Invariants:* bytes of any kind make no panic, and take some tens of MiB of memory at most.
-//! Chunks do not overlap, lie in the file, and are told in the order in which they lie.
+//! Chunks, or members, do not overlap, lie in the file, and are told in the order in which they
+//! lie.
 //!
-//! The crate does no I/O, and does not decide what is fetched; but it says which members of an
-//! archive are a chunk (`zip`). Other crates decode the formats (`parquet`, `rawzip`, `prost`).
+//! The crate does no I/O, and does not decide what is fetched. Other crates decode the formats
+//! (`parquet`, `rawzip`, `prost`).
 //! Source: the formats; docs/decisions/0094, 0114.
 
 #![forbid(unsafe_code)]

@@ -67,7 +67,7 @@ pub const TAIL_BYTES: u64 = 22;
 /// nothing accounts for. Source: a footer of 16,384 chunks, a hundred bytes each.
 pub const DIRECTORY_BYTES_MAX: u64 = 2 << 20;
 
-/// The most chunks of a file that are told. Lower: files with many row groups or columns are read
-/// as others are. Higher: more memory for each such file, 24 bytes a chunk. Source: chosen here;
-/// 384 KiB.
+/// The most column chunks of a file that are told. Lower: files with many row groups or columns
+/// are read as others are. Higher: more memory for each such file, 24 bytes a chunk. Source:
+/// chosen here; 384 KiB.
 pub const CHUNKS_MAX: usize = 1 << 14;

@@ -133,7 +133,7 @@ mod tests {
 
     #[test]
     fn what_no_driver_does_is_an_error_with_its_line() {
-        let head = "foreread-log 16 capacity_bytes=16777216 readahead=true replacement=s3-fifo rotational=false fair_queue=true tier=false bypass=false";
+        let head = "foreread-log 17 capacity_bytes=16777216 readahead=true replacement=s3-fifo rotational=false fair_queue=true tier=false bypass=false";
         let told = |rest: &str| replay(format!("{head}\n{rest}").as_bytes()).expect_err(rest).to_string();
         assert!(
             told("@2 open 0 1\n@1 release 0").starts_with("line 3: an earlier time"),

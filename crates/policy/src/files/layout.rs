@@ -31,10 +31,12 @@
 //! *Invariants:* what is planned lies in chunks, or right behind or before one. The number of
 //! chunks, of runs and of groups that a run remembers is bounded.
 //!
-//! The file knows no format, and not what is resident: the driver tells the chunks
-//! (`Event::Chunk`), `read::path::columns` asks and submits. Source: Parquet's footer, which says
-//! all of it; the window grows as that of a stream (`window`); docs/decisions/0094, 0098,
-//! 0101, 0104.
+//! The members of an archive are the columns of one group (`members`).
+//!
+//! The file decodes no format, and does not know what is resident: the driver tells the chunks
+//! (`Event::Chunk`, `Event::Member`), `read::path::columns` asks and submits. Source: Parquet's
+//! footer, which says all of it; the window grows as that of a stream (`window`);
+//! docs/decisions/0094, 0098, 0101, 0104, 0114.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -51,9 +53,9 @@ mod run;
 pub(crate) use alike::{Alike, Read};
 use bursts::Early;
 pub(crate) use chunk::Chunk;
-use chunk::chunks_of;
+use chunk::{CHUNKS_MAX, chunks_of};
 use faults::Faults;
-use members::{Members, Taken};
+use members::Members;
 pub(crate) use past::Habit;
 use past::Past;
 use row::ROW_MAX;
@@ -94,10 +96,7 @@ impl Layout {
     /// The file has `chunk`, behind all that were told before. One of a group before theirs is not
     /// kept: its file has its groups in another order than it counts them.
     pub(crate) fn push(&mut self, chunk: Chunk) {
-        let is_next = |last: &Chunk| {
-            last.group <= chunk.group && last.extent.start <= chunk.extent.start && last.extent.end <= chunk.extent.end
-        };
-        if !chunk.extent.is_empty() && self.chunks.len() < CHUNKS_MAX && self.chunks.last().is_none_or(is_next) {
+        if self.chunks.len() < CHUNKS_MAX && chunk.is_next(self.chunks.last()) {
             self.past.ends_at(chunk.extent.end);
             self.chunks.push(chunk);
         }
@@ -105,14 +104,8 @@ impl Layout {
 
     /// The file is an archive, and has `member` behind all that were told before.
     pub(crate) fn push_member(&mut self, member: Extent) {
-        match self.members.take(member, self.chunks.last()) {
-            Taken::Chunk(chunk) => self.push(chunk),
-            Taken::Longer(end) => {
-                self.past.ends_at(end);
-                self.chunks.last_mut().into_iter().for_each(|last| last.extent.end = last.extent.end.max(end));
-            }
-            Taken::Stream => {}
-        }
+        self.members.push(member, &mut self.chunks);
+        self.past.ends_at(self.chunks.last().map_or(0, |last| last.extent.end));
     }
 
     /// Takes over what another file's readers have shown of their kernel.
@@ -176,9 +169,9 @@ impl Layout {
     /// Counts the memory that it takes, and what a driver keeps of it.
     pub(crate) fn count(&mut self) {
         let runs = self.runs.iter().map(Run::bytes).sum::<usize>();
-        // The driver keeps as many, or all members, to tell them again.
-        let told = self.chunks.capacity().max(self.members.count() as usize);
-        let chunks = (self.chunks.capacity() + told) * size_of::<Chunk>();
+        // The driver keeps them as well, or all members, to tell them again.
+        let chunks = 2 * self.chunks.capacity() * size_of::<Chunk>();
+        let chunks = chunks + self.members.count().next_power_of_two() as usize * size_of::<Extent>();
         let alike = [&self.alike, &self.beside].into_iter().flatten().map(|read| 4 * read.columns.capacity());
         let alike = alike.sum::<usize>() + 8 * self.called.capacity() + self.faults.bytes();
         self.counted_bytes = (size_of::<Self>() + chunks + runs + alike + self.early.bytes()) as u64;
@@ -738,10 +731,6 @@ impl Layout {
 /// The number of the first run. Lower: streams, which are counted from 0, might come as far.
 /// Higher: runs have fewer numbers. Source: derived: half of what is left to both.
 const FIRST_RUN: u64 = 1 << 62;
-
-/// The most chunks of a file. Lower: files with many groups or columns are read as others are.
-/// Higher: more memory for each such file, 24 bytes a chunk. Source: chosen here; 384 KiB.
-const CHUNKS_MAX: usize = 1 << 14;
 
 /// Runs of a file at most. Lower: of readers that are far apart in a file, some are forgotten.
 /// Higher: each read compares with more. Source: a guess, not measured.

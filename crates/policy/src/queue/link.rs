@@ -15,11 +15,12 @@
 //! - *bandwidth* of one request: the most that a long one had. A request that shares a full link
 //!   shows its share, so a lower sample counts only while the link carries clearly less than it
 //!   can and nothing is held back, or once its throughput has fallen. A short request may be a
-//!   burst: it counts from when the first byte of the quickest would have come.
+//!   burst: it counts from when the first byte of the quickest would have come. Where the
+//!   bandwidth is in doubt, a probe tells (`probe`).
 //! - *throughput* of all: measured in rounds (`throughput`).
 //! - *crowding*: how much longer requests take than they would alone. While the throughput grows
 //!   and they do not, there is no bound: what the link carries has not shown yet. Once it was
-//!   level, a probe has twice the bound.
+//!   level, twice the bound is tried.
 //! - *positioning*: the mean first-byte latency divided by the demand requests that share it.
 //!
 //! *Invariant:* integers only; the same completions give the same estimates.
@@ -28,7 +29,8 @@
 //! which request pays (`fair_queue`). It knows nothing of the kind of storage: the read path says
 //! which completions measure the bandwidth of a disk. Source: the bandwidth-delay product, with
 //! extremes that are forgotten slowly as in BBR; docs/decisions/0021 (cost), 0026 (what may be
-//! measured), 0050, 0060 and 0062 (when the bandwidth is that of a connection), 0112 (bursts).
+//! measured), 0050, 0060 and 0062 (when the bandwidth is that of a connection), 0112 and 0115
+//! (bursts).
 
 use crate::queue::probe::Probe;
 use crate::queue::throughput::{Passed, Throughput, per_second};
@@ -87,7 +89,8 @@ pub(crate) struct Link {
     /// mille.
     crowding: u64,
     probe: Probe,
-    /// A probe has shown the bandwidth: requests of any length may be bursts.
+    /// A probe has shown the bandwidth: requests of any length may be bursts. This stays, as the
+    /// machine does.
     is_probed: bool,
 }
 
@@ -144,11 +147,14 @@ impl Link {
         }
         let transfer_ns = total.since(first_byte).0;
         let from_first = total.since(Nanos(self.latency_ns));
-        self.probe.completed(bytes, from_first);
+        if alone {
+            self.probe.completed(bytes, from_first);
+        }
         let size = bytes.min(TRANSFER_BYTES_MIN);
         if size >= TRANSFER_BYTES_LEAST && size >= self.shown_by && transfer_ns > 0 && alone {
             // Its first byte may have been noticed late, with many of those behind it. So few
-            // bytes began to come no earlier than the first byte of the quickest request would.
+            // bytes, or any where a probe has shown it, began to come no earlier than the first
+            // byte of the quickest request would.
             let is_burst = size <= BURST_BYTES_MAX || self.is_probed;
             let late_ns = if is_burst { first_byte.0.saturating_sub(self.latency_ns) } else { 0 };
             let most = per_second(bytes, transfer_ns);
@@ -209,9 +215,9 @@ impl Link {
         self.throughput.arrived(bytes);
     }
 
-    /// A request is complete, where parts have `part_pages` at most. Returns whether that ends a
-    /// round.
-    pub(crate) fn passed(&mut self, now: Nanos, passed: Passed, part_pages: u64) -> bool {
+    /// A request is complete, where parts have `part_pages` at most. `may_probe`, and what is in
+    /// flight follows from the bound. Returns whether that ends a round.
+    pub(crate) fn passed(&mut self, now: Nanos, passed: Passed, part_pages: u64, may_probe: bool) -> bool {
         // A filled link answers within the time that it takes for what may be in flight.
         let least_ns = transfer_ns(AHEAD_PAGES_MIN * PAGE_BYTES, self.throughput.rate().max(1));
         let expected = Nanos(self.delay_ns(part_pages).saturating_mul(HEADROOM).max(least_ns));
@@ -219,10 +225,10 @@ impl Link {
         if ends {
             self.is_own |= self.throughput.fell_short() && !self.is_crowded();
             self.carried_pages = part_pages;
-            let is_full = self.throughput.was_limit() && (self.probe.is_on() || self.crowding >= CROWDED_START);
+            let is_full = self.throughput.was_limit() && self.crowding >= CROWDED_START;
             let all = self.throughput.latest();
-            if let Some(connection) = self.probe.round_ended(all, self.bandwidth, is_full) {
-                (self.bandwidth, self.shown_by, self.shown_with) = (connection, TRANSFER_BYTES_MIN, all);
+            if let Some(connection) = self.probe.round_ended(all, self.bandwidth, may_probe && is_full) {
+                (self.bandwidth, self.shown_with) = (connection, all);
                 (self.is_own, self.is_probed) = (true, true);
             }
         }
@@ -352,14 +358,12 @@ impl Link {
     /// `part_pages`.
     pub(crate) fn ahead_pages_max(&self, part_pages: u64) -> u64 {
         let bound = self.bound_pages(part_pages);
-        if self.probe.is_on() {
-            return bound.saturating_mul(PROBED) / 2;
-        }
+        let least = if self.probe.is_on() { bound.saturating_mul(PROBED) / 2 } else { bound };
         match (self.may_carry_more(), self.throughput.was_level()) {
-            (false, _) => bound,
+            (false, _) => least,
             // What the link carries has not shown yet.
             (true, false) => u64::MAX,
-            (true, true) => bound.saturating_mul(PROBES),
+            (true, true) => bound.saturating_mul(WIDER),
         }
     }
 
@@ -468,9 +472,9 @@ const HEADROOM: u64 = 2;
 
 /// How many times the bound may be in flight while it is seen whether a link carries more than it
 /// did. Lower: a link that became wider is filled in more rounds. Higher: what others ask for
-/// waits behind more of it; without a bound a probe of 800 MB/s had 425 MB in flight, and reads of
-/// 4 KiB took 48 ms, not 38. Source: docs/decisions/0099.
-const PROBES: u64 = 2;
+/// waits behind more of it; without a bound 800 MB/s had 425 MB in flight, and reads of 4 KiB took
+/// 48 ms, not 38. Source: docs/decisions/0099.
+const WIDER: u64 = 2;
 
 /// How many halves of the bound may be in flight during a probe: three. Lower: a link that is not
 /// full carries little more. Higher: what others ask for waits for longer. Source:
@@ -507,7 +511,7 @@ mod tests {
                 link.completed(after(2048, Nanos::from_millis(30), Nanos::from_millis(135)), true);
             }
             link.holds_back();
-            link.passed(Nanos::from_millis(100 * i), Passed::long(i, i), 2048);
+            link.passed(Nanos::from_millis(100 * i), Passed::long(i, i), 2048, true);
         }
         let bytes = link.ahead_pages_max(2048) * PAGE_BYTES;
         let product = 1_342_000_000 / 1000 * 135;
@@ -527,7 +531,7 @@ mod tests {
             }
             link.holds_back();
             now_ms += total_ms;
-            link.passed(Nanos::from_millis(now_ms), Passed::long(nth, nth), 512);
+            link.passed(Nanos::from_millis(now_ms), Passed::long(nth, nth), 512, true);
         };
         // Twenty connections of 5 MB/s fill a link of 100: each seems to have a share of it.
         (1..=20).for_each(|nth| round(&mut link, nth, 20, 620));
@@ -553,7 +557,7 @@ mod tests {
             }
             link.holds_back();
             now_ms += 21 * requests;
-            link.passed(Nanos::from_millis(now_ms), Passed::long(nth, nth), 512);
+            link.passed(Nanos::from_millis(now_ms), Passed::long(nth, nth), 512, true);
         }
         assert!(!link.is_bandwidth_known());
     }
@@ -576,7 +580,7 @@ mod tests {
                 link.holds_back();
             }
             now_ms += total_ms;
-            link.passed(Nanos::from_millis(now_ms), Passed::long(nth, nth), 1024);
+            link.passed(Nanos::from_millis(now_ms), Passed::long(nth, nth), 1024, true);
         }
         link
     }

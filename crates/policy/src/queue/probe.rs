@@ -8,17 +8,18 @@
 //!
 //! Where requests take longer than they would alone, either they share a full link, or what one
 //! would carry alone was taken for too much: the least bytes in flight follow from that, so less
-//! comes, and this is taken for what the link carries. Only with more in flight the two differ.
+//! comes, and this is taken for what the link carries. Only with more in flight do the two differ.
 //!
 //! What others ask for waits behind a probe. So there is one only where the bandwidth is in doubt:
-//! one request has shown it, no other has had two thirds of it from the least first byte on, and
-//! that is a few rounds ago. A longer request counts for more there: of a short one a machine that
-//! is busy with other work may find all in its buffers.
+//! no request has had two thirds of it from the least first byte on, and it has shown twelve
+//! rounds ago at most. A longer request counts for more there: of a short one a machine that is
+//! busy with other work may find all in its buffers.
 //!
-//! *Invariant:* there is one probe at most, each time that a higher bandwidth has shown.
+//! *Invariant:* there is one probe at most, each time that a higher bandwidth has shown. One that
+//! is broken off is not repeated.
 //!
-//! The file does not know what is in flight (`link` raises its bound). Source: BBR, which asks for a
-//! quarter more once in eight rounds; docs/decisions/0115.
+//! The file does not know what is in flight (`link` raises its bound). Source: BBR, which asks for
+//! a quarter more once in eight rounds; docs/decisions/0115.
 
 use core::mem::take;
 
@@ -28,18 +29,18 @@ use crate::units::Nanos;
 /// When there is a probe, and what it is compared with.
 #[derive(Debug, Default)]
 pub(crate) struct Probe {
-    /// The most that a request has had from the least first byte on, in bytes a second, and the
-    /// bytes of the one that counts for most.
+    /// The most that a request has had from the least first byte on, in bytes a second, of those
+    /// that count: none before the one of so many bytes.
     certain: u64,
     certain_by: u64,
     /// Rounds since a higher bandwidth has shown.
     age: u32,
-    /// Rounds in a row before this one that call for a probe and carried no more than those before.
+    /// Rounds in a row that call for a probe and carried about as much as those before.
     level: u32,
+    /// What they carried.
+    usual: Round,
     /// Rounds of the probe that are left.
     left: u32,
-    /// What those rounds carried.
-    usual: Round,
     /// Bytes of the requests that are complete since the last round, and the time that they took
     /// from the least first byte on, in ns.
     bytes: u64,
@@ -87,20 +88,27 @@ impl Probe {
     /// carry `bandwidth` alone. The link `is_full`, as far as is known. Returns what a connection
     /// carries, if a probe has shown that this is less.
     pub(crate) fn round_ended(&mut self, all: u64, bandwidth: u64, is_full: bool) -> Option<u64> {
-        let round = Round { all, each: per_second(take(&mut self.bytes), take(&mut self.ns)) };
+        let (bytes, ns) = (take(&mut self.bytes), take(&mut self.ns));
         self.age = self.age.saturating_add(1);
-        if !is_full || self.certain >= bandwidth / 3 * 2 || (self.age > TRIAL && !self.is_on()) {
+        // One in which all waited for memory says nothing.
+        if bytes == 0 {
+            return None;
+        }
+        let round = Round { all, each: per_second(bytes, ns) };
+        let is_due = is_full && self.age <= TRIAL;
+        if self.certain >= bandwidth / 3 * 2 || !(is_due || self.is_on()) {
             (self.left, self.level) = (0, 0);
             return None;
         }
         if self.left == 0 {
-            if self.level == 0 || all > self.usual.all / 8 * 9 {
+            let near = self.usual.all / LEVEL_OF;
+            if self.level == 0 || !(self.usual.all - near..=self.usual.all + near).contains(&all) {
                 (self.usual, self.level) = (round, 0);
             }
             self.usual = self.usual.settle(round);
             self.level += 1;
-            if self.level >= LEVEL_ROUNDS {
-                (self.left, self.age) = (ROUNDS, TRIAL);
+            if self.level >= LEVEL {
+                (self.left, self.age, self.level) = (ROUNDS, TRIAL, 0);
             }
             return None;
         }
@@ -129,10 +137,16 @@ const TRIAL: u32 = 12;
 /// Rounds that call for a probe until there is one. Lower: a throughput that still rises by itself
 /// is compared with. Higher: a limit that is too low stays for longer. Source: as many as make a
 /// throughput level (`throughput`), and one more.
-const LEVEL_ROUNDS: u32 = 4;
+const LEVEL: u32 = 4;
 
-/// Rounds of a probe. Lower: the one in which requests are added is judged. Higher: what others ask
-/// for waits for longer. Source: derived: one, and that one.
+/// A round is level with those before if it carried no more and no less by one part in so many: an
+/// eighth. Lower: by a larger part, and one that had little by chance is compared with. Higher:
+/// where rounds differ, there is no probe. Source: as much as parts that end together make of a
+/// link of ten requests.
+const LEVEL_OF: u64 = 8;
+
+/// Rounds of a probe. Lower: the one in which requests are added is judged. Higher: what others
+/// ask for waits for longer. Source: derived: one, and that one.
 const ROUNDS: u32 = 2;
 
 /// How many times as long a request counts for more. Lower: on a link that is full one that has a
@@ -142,6 +156,8 @@ const LONGER: u64 = 4;
 
 #[cfg(test)]
 mod tests {
+    use alloc::vec::Vec;
+
     use super::*;
 
     const MB: u64 = 1_000_000;
@@ -206,11 +222,39 @@ mod tests {
         let mut probe = doubtful();
         probe.shows(7 * MB, Nanos::from_millis(25), false);
         assert_eq!(wait(&mut probe), None);
-        // A link that has become narrower later.
+    }
+
+    #[test]
+    fn a_longer_request_counts_for_more_for_a_few_rounds_only() {
         let mut probe = Probe::default();
         probe.shows(MB / 2, Nanos(1_250_000), true);
-        (0..20).for_each(|_| assert_eq!(round(&mut probe, 10, 400), None));
+        (0..TRIAL).for_each(|_| assert_eq!(round(&mut probe, 10, 400), None));
+        // The link has become narrower.
         probe.shows(7 * MB, Nanos::from_millis(100), true);
-        assert_eq!(wait(&mut probe), None);
+        assert_eq!(probe.certain, 400 * MB);
+    }
+
+    #[test]
+    fn what_a_link_carries_now_and_then_is_no_more_than_it_carries() {
+        let mut probe = doubtful();
+        let shown: Vec<_> = [10, 10, 10, 2, 10, 10, 10, 10].map(|requests| round(&mut probe, requests, 70)).into();
+        assert!(probe.is_on() && shown.iter().all(Option::is_none));
+        assert_eq!([round(&mut probe, 10, 70), round(&mut probe, 10, 70)], [None, None]);
+    }
+
+    #[test]
+    fn a_probe_is_followed_by_none_until_as_many_rounds_are_level_again() {
+        let mut probe = doubtful();
+        assert_eq!(wait(&mut probe), Some(4));
+        assert_eq!([round(&mut probe, 12, 58), round(&mut probe, 15, 47)], [None, None]);
+        probe.raised(500 * MB);
+        assert_eq!(wait(&mut probe), Some(4));
+    }
+
+    #[test]
+    fn rounds_that_waited_for_memory_say_nothing() {
+        let mut probe = doubtful();
+        (0..8).for_each(|_| assert_eq!(probe.round_ended(700 * MB, 400 * MB, true), None));
+        assert!(!probe.is_on() && probe.usual.each == 0);
     }
 }

@@ -339,7 +339,7 @@ impl ReadPath {
                         latest: self.requests.came(),
                         is_short: self.requests.is_short(extent.pages()),
                     };
-                    let is_over = self.link.passed(now, passed, self.part_pages);
+                    let is_over = self.link.passed(now, passed, self.part_pages, !self.options.rotational);
                     self.queue.grow(self.link.is_growing());
                     if is_over {
                         self.queue.round_ended();

@@ -12,7 +12,9 @@
 //!
 //! The file does not know what is read (`run`). Source: docs/decisions/0114.
 
-use super::Chunk;
+use alloc::vec::Vec;
+
+use super::chunk::{CHUNKS_MAX, Chunk};
 use crate::units::Extent;
 
 /// The members that were told.
@@ -29,32 +31,25 @@ impl Members {
         self.count
     }
 
-    /// A `member` lies behind those that were told. Returns what it does to the chunks, of which
-    /// `last` is the last one.
-    pub(super) fn take(&mut self, member: Extent, last: Option<&Chunk>) -> Taken {
+    /// A `member` lies behind those that were told, of which the archive has these `chunks`.
+    pub(super) fn push(&mut self, member: Extent, chunks: &mut Vec<Chunk>) {
         self.count = self.count.saturating_add(1);
         let is_short = member.pages() <= SHORT_PAGES_MAX;
-        let was_short = core::mem::replace(&mut self.was_short, is_short);
-        match last {
-            _ if member.pages() > CHUNK_PAGES_MAX => Taken::Stream,
-            Some(last) if was_short && is_short && last.extent.pages() <= SHORT_PAGES_MAX => Taken::Longer(member.end),
-            last => {
-                let column = last.map_or(0, |last| last.column + 1);
-                Taken::Chunk(Chunk { extent: member, group: 0, column })
-            }
+        let was_short = core::mem::replace(&mut self.was_short, false);
+        let column = chunks.last().map_or(0, |last| last.column.saturating_add(1));
+        let chunk = Chunk { extent: member, group: 0, column };
+        if member.pages() > CHUNK_PAGES_MAX || !chunk.is_next(chunks.last()) {
+            return;
+        }
+        let is_more = |last: &&mut Chunk| was_short && is_short && last.extent.pages() <= SHORT_PAGES_MAX;
+        if let Some(last) = chunks.last_mut().filter(is_more) {
+            last.extent.end = member.end;
+            self.was_short = true;
+        } else if chunks.len() < CHUNKS_MAX {
+            chunks.push(chunk);
+            self.was_short = is_short;
         }
     }
-}
-
-/// What a member is.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum Taken {
-    /// A chunk.
-    Chunk(Chunk),
-    /// More of the last chunk, which ends here.
-    Longer(u64),
-    /// No chunk.
-    Stream,
 }
 
 /// The longest member that is one chunk with those beside it, in pages: 64 KiB. Lower: archives of
@@ -70,18 +65,18 @@ const CHUNK_PAGES_MAX: u64 = 4_096;
 
 #[cfg(test)]
 mod tests {
-    use alloc::vec::Vec;
-
-    use super::super::Layout;
     use super::*;
 
+    fn chunks_of(members: impl Iterator<Item = (u64, u64)>) -> Vec<Chunk> {
+        let (mut told, mut chunks) = (Members::default(), Vec::new());
+        members.for_each(|(start, end)| told.push(Extent::new(start, end), &mut chunks));
+        chunks
+    }
+
+    /// Where the chunks of members lie that have these bounds, and their columns.
     fn chunks(bounds: &[u64]) -> Vec<(u64, u64, u32)> {
-        let mut layout = Layout::default();
-        for pair in bounds.windows(2) {
-            layout.push_member(Extent::new(pair[0], pair[1]));
-        }
-        assert_eq!(layout.members.count() as usize, bounds.len() - 1);
-        layout.chunks.iter().map(|chunk| (chunk.extent.start, chunk.extent.end, chunk.column)).collect()
+        let chunks = chunks_of(bounds.windows(2).map(|pair| (pair[0], pair[1])));
+        chunks.iter().map(|chunk| (chunk.extent.start, chunk.extent.end, chunk.column)).collect()
     }
 
     #[test]
@@ -94,6 +89,16 @@ mod tests {
         let many = chunks(&many);
         assert!(many.len() < 2_400, "{}", many.len());
         assert!(many.windows(2).all(|pair| pair[0].1 == pair[1].0), "without gaps");
+    }
+
+    #[test]
+    fn of_too_many_members_the_first_are_chunks() {
+        let many = (0..CHUNKS_MAX as u64 - 1).map(|nth| (17 * nth, 17 * nth + 17));
+        let end = 17 * (CHUNKS_MAX as u64 - 1);
+        let more = [(0, 1), (1, 500), (500, 501), (501, 502), (502, 900)];
+        let chunks = chunks_of(many.chain(more.map(|(from, to)| (end + from, end + to))));
+        assert_eq!(chunks.len(), CHUNKS_MAX);
+        assert_eq!(chunks.last().map(|last| last.extent), Some(Extent::new(end, end + 1)));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Reads of a file that says where its parts lie.
 //!
 //! ```text
-//!   Chunk ──> layout: one chunk more
+//!   Chunk, Member ──> layout: one more
 //!   read ──> layout: of a run? ── yes ──> plan_run: the chunk, its group, the next groups
 //!                                └─ no ──> streams, as in any file (plan)
 //!   passed chunks ── unread? ──> layout: chunks are not fetched whole for a while
