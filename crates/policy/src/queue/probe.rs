@@ -7,8 +7,8 @@
 //! ```
 //!
 //! Where requests take longer than they would alone, either they share a full link, or what one
-//! would carry alone was taken for too much: the least bytes in flight follow from that, so less
-//! comes, and this is taken for what the link carries. Only with more in flight do the two differ.
+//! would carry alone was taken for too much: then too little may be in flight, less comes, and
+//! this is taken for what the link carries. Only with more in flight do the two differ.
 //!
 //! What others ask for waits behind a probe. So there is one only where the bandwidth is in doubt:
 //! no request has had two thirds of it from the least first byte on, and it has shown twelve
@@ -151,7 +151,7 @@ const ROUNDS: u32 = 2;
 
 /// How many times as long a request counts for more. Lower: on a link that is full one that has a
 /// share of it makes the bandwidth doubtful. Higher: what bursts have shown stays certain. Source:
-/// docs/decisions/0115; of 8 MiB in four times the time of a burst of 2 MiB.
+/// docs/decisions/0115; from 4 to 8 MiB, which parts become on a link that is narrower, is less.
 const LONGER: u64 = 4;
 
 #[cfg(test)]
