@@ -13,15 +13,18 @@ use foreread_policy::{
     Action, Class, Event, Extent, FileId, Found, Nanos, Options, ReadId, Replacement, RequestId, Source, Touch,
 };
 
-/// How a log begins. The number counts changes of its form.
-const MAGIC: &str = "foreread-log 17";
+/// How a log begins.
+const MAGIC: &str = "foreread-log";
+
+/// Counts changes of a log's form.
+pub(crate) const VERSION: u64 = 17;
 
 /// The first line of a log.
 pub(crate) fn head_text(options: Options) -> String {
     let Options { capacity_bytes, readahead, replacement, rotational, fair_queue, tier, bypass } = options;
     let replacement = replacement.as_str();
     format!(
-        "{MAGIC} capacity_bytes={capacity_bytes} readahead={readahead} replacement={replacement} \
+        "{MAGIC} {VERSION} capacity_bytes={capacity_bytes} readahead={readahead} replacement={replacement} \
          rotational={rotational} fair_queue={fair_queue} tier={tier} bypass={bypass}"
     )
 }
@@ -38,10 +41,15 @@ pub(crate) fn parse_events_only(head: &str) -> Option<RequestId> {
     first.parse().ok().map(RequestId)
 }
 
-/// The options of policy that a first line tells.
+/// The version of the form that a first line tells.
+pub(crate) fn parse_version(head: &str) -> Option<u64> {
+    head.strip_prefix(MAGIC)?.split_ascii_whitespace().next()?.parse().ok()
+}
+
+/// The options of policy that a first line of this version tells.
 pub(crate) fn parse_head(head: &str) -> Option<Options> {
-    let rest = head.strip_prefix(MAGIC)?;
-    let mut fields = rest.split_ascii_whitespace();
+    let mut fields = head.split_ascii_whitespace();
+    (fields.next()? == MAGIC && fields.next()?.parse() == Ok(VERSION)).then_some(())?;
     let mut field = |name| fields.next()?.strip_prefix(name)?.strip_prefix('=');
     Some(Options {
         capacity_bytes: field("capacity_bytes")?.parse().ok()?,

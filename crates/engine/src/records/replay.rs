@@ -15,7 +15,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use foreread_policy::{Nanos, ReadPath, RequestId};
 
 use crate::records::bounds::Bounds;
-use crate::records::log::{action_text, parse_event, parse_events_only, parse_head};
+use crate::records::log::{VERSION, action_text, parse_event, parse_events_only, parse_head, parse_version};
 
 /// How much a replay has compared.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -36,6 +36,15 @@ pub enum ReplayError {
     /// Reading the log failed.
     #[error("cannot read the log: {0}")]
     Io(#[from] io::Error),
+    /// The log has the form of another version of foreread.
+    #[error(
+        "a log of version {version}, where this foreread reads version {VERSION}: \
+         replay it with the foreread that wrote it"
+    )]
+    Version {
+        /// That of the log.
+        version: u64,
+    },
     /// A line is not of a log's form.
     #[error("line {line}: {what}: {text:?}")]
     Malformed {
@@ -74,6 +83,9 @@ pub fn replay(log: impl BufRead) -> Result<Replayed, ReplayError> {
     let mut lines = log.lines();
     let head = lines.next().transpose()?.unwrap_or_default();
     let malformed = |line, what, text: &str| ReplayError::Malformed { line, what, text: text.to_owned() };
+    if let Some(version) = parse_version(&head).filter(|&version| version != VERSION) {
+        return Err(ReplayError::Version { version });
+    }
     let options = parse_head(&head).ok_or_else(|| malformed(1, "not the head of a log", &head))?;
     Bounds::head(&options).map_err(|what| malformed(1, what, &head))?;
     let mut bounds = Bounds::default();
@@ -148,6 +160,18 @@ mod tests {
         let budget = format!("{}\n", head.replace("16777216", "18446744073709551615"));
         let budget = replay(budget.as_bytes()).expect_err("no machine has it").to_string();
         assert!(budget.starts_with("line 1: a budget of more than 16 TiB"), "{budget}");
+    }
+
+    #[test]
+    fn a_log_of_another_version_is_told_from_what_is_no_log() {
+        let told = |head: &str| replay(head.as_bytes()).expect_err(head).to_string();
+        for version in ["16", "18"] {
+            let told = told(&format!("foreread-log {version} capacity_bytes=16777216"));
+            assert!(told.starts_with(&format!("a log of version {version}, where")), "{told}");
+        }
+        for head in ["", "foreread-log", "foreread-log 17", "foreread-log17 capacity_bytes=16777216", "rubbish 16"] {
+            assert!(told(head).starts_with("line 1: not the head of a log"), "{}", told(head));
+        }
     }
 
     /// A log of this policy, with every event and every action that takes no second process.
