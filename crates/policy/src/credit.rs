@@ -40,6 +40,14 @@ impl Credit {
         self.earn(bytes / TRIAL_PART);
     }
 
+    /// The same, where `used` things of a group of `all` had been used before. The more there
+    /// were, the likelier is it that the rest are used as well: where half were, as much may be in
+    /// vain for each as for one that was bought.
+    pub(crate) fn used_among(&mut self, bytes: u64, used: u64, all: u64) {
+        let earned = bytes * EARNED_TENTHS * (2 * used).min(all) / (10 * all.max(1));
+        self.earn(earned.max(bytes / TRIAL_PART));
+    }
+
     /// So many bytes that were bought are used.
     pub(crate) fn hit(&mut self, bytes: u64) {
         let doubled = bytes.min(self.doubled);

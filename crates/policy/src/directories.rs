@@ -27,6 +27,7 @@
 //! - `open_run`: files opened in order in one directory, by readers side by side.
 //! - `open_stride`: files opened at equal distances; `steps`: those distances, across directories.
 //! - `open_order`: the order of opens of an earlier epoch; `told_orders`: orders that were told.
+//! - `fetched_files`: those that were fetched and not opened yet.
 //! - `siblings`: files that come with one that is opened, in no order; `firsts`: which file of
 //!   each directory is opened first.
 //! - `companions`: files that are opened in turn, and whose names begin alike, or come back in
@@ -48,6 +49,7 @@ pub(crate) mod companions;
 pub(crate) mod confidence;
 pub(crate) mod directory;
 pub(crate) mod event;
+pub(crate) mod fetched_files;
 pub(crate) mod firsts;
 pub(crate) mod listings_by_name;
 pub(crate) mod next_files;

@@ -14,6 +14,8 @@ mod by_name;
 mod companions;
 #[path = "directories/failed.rs"]
 mod failed;
+#[path = "directories/no_order.rs"]
+mod no_order;
 #[path = "directories/renewals.rs"]
 mod renewals;
 #[path = "directories/shapes.rs"]
@@ -78,6 +80,8 @@ struct Driver {
     gone: BTreeMap<u64, u32>,
     fetching: BTreeSet<(u64, u32)>,
     fetched: BTreeSet<(u64, u32)>,
+    /// In flight, and discarded or opened: they are not ahead when they come.
+    dropped: BTreeSet<(u64, u32)>,
     /// What a program said that may be ahead of it.
     ahead_bytes: Option<u64>,
     rounds: u32,
@@ -104,6 +108,7 @@ impl Driver {
             gone: BTreeMap::new(),
             fetching: BTreeSet::new(),
             fetched: BTreeSet::new(),
+            dropped: BTreeSet::new(),
             ahead_bytes: None,
             rounds: 0,
             requests: 0,
@@ -154,7 +159,10 @@ impl Driver {
                 }
                 DirAction::Discard { dir, entry } => {
                     let file = (dir.0, entry);
-                    assert!(self.fetched.remove(&file) || self.fetching.contains(&file), "{file:?} was not fetched");
+                    if !self.fetched.remove(&file) {
+                        assert!(self.fetching.contains(&file), "{file:?} was not fetched");
+                        self.dropped.insert(file);
+                    }
                     self.discarded += 1;
                 }
                 DirAction::Trim { dir, to } => {
@@ -176,9 +184,12 @@ impl Driver {
         let charged = self.policy.charged_bytes();
         let goes_on = matches!(event, DirEvent::Capacity(_)) && self.policy.is_over();
         assert!(charged <= self.options.shares.known_bytes || goes_on, "{charged} bytes are charged");
-        let files = self.fetched.len() + self.fetching.len();
-        let told = if self.ahead_bytes.is_some() { 1024 } else { 0 };
-        assert!(files <= 256 + told + 64, "{files} files are ahead");
+        let bytes = |&(dir, entry): &(u64, u32)| match self.tree[&dir][entry as usize] {
+            Child::File { pages, .. } => pages * foreread_policy::PAGE_BYTES,
+            Child::Directory(_) => 0,
+        };
+        let ahead: u64 = self.fetched.iter().map(bytes).sum();
+        assert!(ahead <= self.options.shares.contents_bytes, "{ahead} bytes of files are ahead");
     }
 
     /// The storage answers one page of a listing.
@@ -262,7 +273,8 @@ impl Driver {
 
     fn answer_fetch(&mut self, file: (u64, u32), came: bool) {
         if self.fetching.remove(&file) {
-            if came {
+            let is_dropped = self.dropped.remove(&file);
+            if came && !is_dropped {
                 self.fetched.insert(file);
             }
             self.tell(DirEvent::Fetched { dir: DirId(file.0), entry: file.1, came });
@@ -331,7 +343,8 @@ impl Driver {
         }
     }
 
-    fn open(&mut self, dir: u64, entry: u32) {
+    /// A reader opens a file. Returns what is there of it.
+    fn begin_open(&mut self, dir: u64, entry: u32) -> Found {
         let file = (dir, entry);
         let found = match (self.fetched.remove(&file), self.fetching.contains(&file)) {
             (true, _) => Found::Resident,
@@ -339,12 +352,17 @@ impl Driver {
             _ => Found::Absent,
         };
         self.tell(DirEvent::Opened { dir: DirId(dir), entry, found });
-        if found == Found::Absent {
-            self.requests += 1;
+        if self.fetching.contains(&file) {
+            self.dropped.insert(file);
         }
+        found
+    }
+
+    fn open(&mut self, dir: u64, entry: u32) {
+        let found = self.begin_open(dir, entry);
+        self.requests += u32::from(found == Found::Absent);
         if found != Found::Resident {
             self.round();
-            self.fetched.remove(&file);
         }
     }
 
@@ -585,7 +603,9 @@ fn a_loader_has_each_file_fetched_at_its_lookup() {
     }
     let counters = driver.counters();
     assert!(counters.fetches_hit >= 380, "{} of 400 files were there", counters.fetches_hit);
-    assert!(driver.requests - before <= 420, "{} requests", driver.requests - before);
+    // The more of a directory was opened, the more of the rest comes: three tenths at most, and what
+    // the first credit buys, which is twenty files.
+    assert!(driver.requests - before <= 400 * 13 / 10 + 20, "{} requests", driver.requests - before);
 }
 
 #[test]
@@ -747,8 +767,7 @@ proptest! {
                 }
                 Step::Open(dir, entry) => {
                     if driver.known.get(&dir).is_some_and(|known| known.0 as u32 > entry) {
-                        let found = if driver.fetched.remove(&(dir, entry)) { Found::Resident } else { Found::Absent };
-                        driver.tell(DirEvent::Opened { dir: DirId(dir), entry, found });
+                        driver.begin_open(dir, entry);
                     }
                 }
                 Step::Expect(dir, entry) => {

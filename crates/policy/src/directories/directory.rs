@@ -32,6 +32,7 @@ use alloc::vec::Vec;
 
 use crate::directories::confidence::Confidence;
 use crate::directories::event::{Child, Name};
+use crate::directories::fetched_files::FetchNumber;
 use crate::directories::firsts::{Firsts, Kinds};
 use crate::directories::open_run::{OpenRun, Opened};
 use crate::directories::relisting::Relisting;
@@ -85,6 +86,8 @@ pub(crate) struct Dir {
     pub(crate) opened: Kinds,
     /// Opens that followed no order.
     pub(crate) unordered: u32,
+    /// Files that were opened, each once.
+    pub(crate) files_opened: u32,
     /// Names looked up since the latest listing was requested that it did not answer.
     pub(crate) names: u32,
     /// Names looked up since then that it answered.
@@ -181,6 +184,8 @@ pub(crate) struct Entry {
     pub(crate) named: bool,
     /// Whether it was opened.
     pub(crate) opens: Opens,
+    /// Its number among those that were fetched, if it was.
+    pub(crate) number: FetchNumber,
 }
 
 /// Whether a file was fetched before a reader opened it.
@@ -222,7 +227,7 @@ pub(crate) enum Opens {
 
 impl Entry {
     fn new(child: Child) -> Self {
-        Self { child, fetched: Fetched::No, named: false, opens: Opens::Never }
+        Self { child, fetched: Fetched::No, named: false, opens: Opens::Never, number: 0 }
     }
 
     pub(crate) fn bytes(self) -> u64 {
@@ -325,6 +330,11 @@ impl Dir {
     /// The number of pages up to the one that holds `entry`.
     pub(crate) fn pages_to(&self, entry: u32) -> usize {
         self.pages.partition_point(|&end| end <= entry) + 1
+    }
+
+    /// How many files it has, as far as is known.
+    pub(crate) fn files(&self) -> u32 {
+        self.end() - self.gone - self.subdirs.len() as u32
     }
 
     /// The entry at a place, unless it is gone or has not come.
@@ -436,7 +446,7 @@ impl Dir {
         self.subdirs.truncate(self.subdirs.partition_point(|&entry| entry < end));
         let kept = end.saturating_sub(self.gone) as usize;
         if self.entries.len() > kept {
-            (self.run, self.entered, self.unordered) = (None, None, 0);
+            (self.run, self.entered, self.unordered, self.files_opened) = (None, None, 0, 0);
         }
         (end..).zip(self.entries.drain(kept.min(self.entries.len())..)).collect()
     }

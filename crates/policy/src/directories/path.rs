@@ -41,6 +41,7 @@ use crate::directories::companions::Companions;
 use crate::directories::confidence::Confidence;
 use crate::directories::directory::{Coming, Dir};
 use crate::directories::event::{DirAction, DirCounters, DirEvent, DirShares};
+use crate::directories::fetched_files::FetchedFiles;
 use crate::directories::listings_by_name::ListingsByName;
 use crate::directories::older::Older;
 use crate::directories::open_after_lookup::OpenAfterLookup;
@@ -133,9 +134,7 @@ pub struct DirReadahead {
     came_along: u32,
     /// Files in flight.
     fetches: BTreeSet<FileRef>,
-    /// Files that were fetched, in flight or not, and not opened yet, the oldest first.
-    fetched: VecDeque<FileRef>,
-    fetched_bytes: u64,
+    fetched: FetchedFiles,
     /// The last fetch failed, or found no room: no file is fetched until one is opened or a fetch
     /// succeeds.
     refused: bool,
@@ -179,8 +178,7 @@ impl DirReadahead {
             belows: Vec::new(),
             came_along: 0,
             fetches: BTreeSet::new(),
-            fetched: VecDeque::new(),
-            fetched_bytes: 0,
+            fetched: FetchedFiles::default(),
             refused: false,
             actions: VecDeque::new(),
             now: Nanos(0),

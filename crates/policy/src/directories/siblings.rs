@@ -32,10 +32,39 @@ pub(crate) struct Siblings {
     /// What may be fetched of small files, and of others.
     credit: Credit,
     credit_long: Credit,
+    /// The same in files, each of which is a request.
+    requests: Credit,
     /// When a sibling was last opened.
     hit: Option<Nanos>,
     /// The directories of the last opens, the latest first, and when that was.
-    last: [Option<(DirId, Nanos)>; DIRS_MAX],
+    last: [Option<(DirId, Nanos)>; RETURN_DIRS_MAX],
+}
+
+/// How much of a directory was opened before a file is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Dense {
+    /// Files that were opened, each once.
+    pub(crate) opened: u32,
+    /// Files that it has.
+    pub(crate) files: u32,
+}
+
+impl Dense {
+    /// How many siblings may be ahead since so many were opened. Two may be chance.
+    fn ahead(self) -> u32 {
+        self.opened.saturating_sub(1)
+    }
+}
+
+/// How a program comes to a directory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Return {
+    /// The open before was in it as well, or one of the last second: a program may take files of
+    /// several directories in turn.
+    pub(crate) stays: bool,
+    /// So many directories were opened in since the last open in it that a reader in order may
+    /// have opened both.
+    pub(crate) is_soon: bool,
 }
 
 impl Default for Siblings {
@@ -44,16 +73,48 @@ impl Default for Siblings {
             confidence: Confidence::closed(SIBLINGS_MAX),
             credit: Credit::growing(CREDIT_FIRST),
             credit_long: Credit::growing(CREDIT_LONG_FIRST),
+            requests: Credit::growing(REQUESTS_FIRST),
             hit: None,
-            last: [None; DIRS_MAX],
+            last: [None; RETURN_DIRS_MAX],
         }
     }
 }
 
 impl Siblings {
+    /// Buys a sibling. Returns `false` if the credit does not suffice.
+    pub(crate) fn spend(&mut self, bytes: u64, is_small: bool) -> bool {
+        if !self.requests.spend(REQUEST) {
+            return false;
+        }
+        let is_bought = self.credit_for(is_small).spend(bytes);
+        if !is_bought {
+            self.requests.refused(REQUEST);
+        }
+        is_bought
+    }
+
+    /// A sibling that was bought did not come.
+    pub(crate) fn refused(&mut self, bytes: u64, is_small: bool) {
+        self.credit_for(is_small).refused(bytes);
+        self.requests.refused(REQUEST);
+    }
+
     /// What files that are small, or not, may be fetched with.
-    pub(crate) fn credit_for(&mut self, is_small: bool) -> &mut Credit {
+    fn credit_for(&mut self, is_small: bool) -> &mut Credit {
         if is_small { &mut self.credit } else { &mut self.credit_long }
+    }
+
+    /// A file is opened that was not bought, and could have been.
+    pub(crate) fn used(&mut self, bytes: u64, is_small: bool) {
+        self.credit_for(is_small).used(bytes);
+        self.requests.used(REQUEST);
+    }
+
+    /// The same, where there is no order.
+    pub(crate) fn used_among(&mut self, bytes: u64, is_small: bool, dense: Dense) {
+        let (opened, files) = (dense.opened.into(), dense.files.into());
+        self.credit_for(is_small).used_among(bytes, opened, files);
+        self.requests.used_among(REQUEST, opened, files);
     }
 
     /// A sibling is opened, and is resident or in flight.
@@ -61,6 +122,7 @@ impl Siblings {
         self.confidence.hit(waited);
         self.hit = Some(now);
         self.credit_for(is_small).hit(bytes);
+        self.requests.hit(REQUEST);
     }
 
     /// A file is opened that came for its name: siblings go on as if one was opened.
@@ -73,25 +135,26 @@ impl Siblings {
         self.confidence.missed();
     }
 
-    /// A file in `dir` is opened. Returns whether the one before was in it as well, or one of the
-    /// last second: a program may take files of several directories in turn.
-    pub(crate) fn stays(&mut self, dir: DirId, now: Nanos) -> bool {
+    /// A file in `dir` is opened.
+    pub(crate) fn comes(&mut self, dir: DirId, now: Nanos) -> Return {
         let found = self.last.iter().position(|last| last.is_some_and(|(last, _)| last == dir));
-        let at = found.unwrap_or(DIRS_MAX - 1);
+        let at = found.unwrap_or(RETURN_DIRS_MAX - 1);
         self.last[..=at].rotate_right(1);
         let before = self.last[0].replace((dir, now));
-        found == Some(0) || found.is_some() && before.is_some_and(|(_, opened)| now.since(opened) < RECENT)
+        let in_turn = at < DIRS_MAX && before.is_some_and(|(_, opened)| now.since(opened) < RECENT);
+        Return { stays: found == Some(0) || found.is_some() && in_turn, is_soon: found.is_some() }
     }
 
     /// How many siblings may be ahead in a directory where a small file is opened; `stays`, and it
-    /// is the second one there.
-    pub(crate) fn ahead(&mut self, stays: bool, now: Nanos) -> u32 {
+    /// is the second one there. Whatever came between, as many may be as were opened there before,
+    /// but for the first.
+    pub(crate) fn ahead(&mut self, stays: bool, dense: Dense, now: Nanos) -> u32 {
         let goes_on = self.hit.is_some_and(|hit| now.since(hit) < RECENT);
         if !stays && !goes_on {
-            return 0;
+            return dense.ahead();
         }
         self.confidence.open(SIBLINGS_FIRST);
-        self.confidence.size()
+        self.confidence.size().max(dense.ahead())
     }
 }
 
@@ -128,6 +191,12 @@ const RECENT: Nanos = Nanos::from_millis(1_000);
 /// docs/decisions/0086; such programs have two or three.
 const DIRS_MAX: usize = 4;
 
+/// Directories that readers open files of in turn, at most, where each goes on in order. Lower:
+/// more readers side by side wait for three files of each directory in place of two. Higher: two
+/// neighbours that a loader opens by chance, long after one another, are taken for an order.
+/// Source: docs/decisions/0116; twice the workers of a usual loader.
+const RETURN_DIRS_MAX: usize = 16;
+
 /// Siblings ahead in one directory at first, in files. Lower: more waits until the number has
 /// doubled. Higher: more is fetched in vain for two opens by chance. Source: docs/decisions/0057.
 const SIBLINGS_FIRST: u32 = 8;
@@ -146,6 +215,15 @@ const CREDIT_FIRST: u64 = 2 << 20;
 /// are waited for. Higher: more is fetched in vain for programs that open files at random. Source:
 /// docs/decisions/0086; what files may be fetched whole with at first.
 const CREDIT_LONG_FIRST: u64 = 4 << 20;
+
+/// What a file costs as a request, whatever its length. Lower: what is earned for one is rounded
+/// more. Higher: less credit can be saved. Source: derived; a thousandth of what can be saved.
+const REQUEST: u64 = 16 << 10;
+
+/// Credit of a mount at its start in requests. Lower: the first directories cost more round trips.
+/// Higher: more requests are made in vain for programs that open few short files of many. Source:
+/// docs/decisions/0116; as many as files of 16 KiB can be bought with what may be fetched.
+const REQUESTS_FIRST: u64 = CREDIT_FIRST / (16 << 10) * REQUEST;
 
 /// Cousins ahead at most, in files. Lower: trees of many directories cost more round trips.
 /// Higher: more is fetched in vain where a program ends. Source: docs/decisions/0086.
@@ -167,8 +245,8 @@ mod tests {
     fn a_lone_open_brings_no_sibling_unless_one_was_opened_lately() {
         let mut siblings = Siblings::default();
         let mut open = |dir, at| {
-            let stays = siblings.stays(dir, Nanos::from_millis(at));
-            let ahead = siblings.ahead(stays, Nanos::from_millis(at));
+            let stays = siblings.comes(dir, Nanos::from_millis(at)).stays;
+            let ahead = siblings.ahead(stays, Dense { opened: 0, files: 9 }, Nanos::from_millis(at));
             if ahead > 0 {
                 siblings.hit(1, true, Nanos::from_millis(at), true);
             }
@@ -186,7 +264,7 @@ mod tests {
     fn files_of_a_few_directories_are_taken_in_turn() {
         let stays = |dirs: u64| {
             let mut siblings = Siblings::default();
-            (0..dirs * 2).filter(|nth| siblings.stays(DirId(nth % dirs), Nanos::from_millis(nth * 10))).count()
+            (0..dirs * 2).filter(|nth| siblings.comes(DirId(nth % dirs), Nanos::from_millis(nth * 10)).stays).count()
         };
         assert_eq!([1, 2, 3, 4, 5].map(stays), [1, 2, 3, 4, 0]);
     }

@@ -32,24 +32,25 @@ use crate::directories::directory::{Entry, Fetched, Opens};
 use crate::directories::event::{Child, DirAction, Name};
 use crate::directories::firsts::{First, Repeats};
 use crate::directories::open_order::FileRef;
+use crate::directories::siblings::Dense;
 use crate::directories::strays::cost_across;
 use crate::units::{DirId, Found};
 
 impl DirReadahead {
     /// Fetches files of the directory of a file that is opened: those nearest to it, the ones
     /// behind it first, and all of itself. `stays`: the open before was of another file there.
-    pub(super) fn fetch_siblings(&mut self, (dir, entry): FileRef, stays: bool, found: Found) {
+    pub(super) fn fetch_siblings(&mut self, (dir, entry): FileRef, stays: bool, dense: Dense, found: Found) {
         if !self.options.readahead || self.refused {
             return;
         }
-        let mut left = self.siblings.ahead(stays, self.now);
+        let mut left = self.siblings.ahead(stays, dense, self.now);
         let Some(known) = self.dirs.get(&dir).filter(|_| left > 0) else { return };
         let is_long = known.get(entry).is_some_and(|state| state.bytes() > LONG_BYTES);
         if is_long && found == Found::Absent && self.fetches.len() < FETCHES_MAX && self.fetches.insert((dir, entry)) {
             self.counters.fetches += 1;
             self.actions.push_back(DirAction::Fetch { dir, entry });
         }
-        let (mut wanted, mut bytes) = (Vec::new(), self.fetched_bytes);
+        let (mut wanted, mut bytes) = (Vec::new(), self.fetched.bytes());
         let after = (entry + 1..known.end()).take(STEPS_MAX / 2);
         let before = (known.gone..entry).rev().take(STEPS_MAX / 2);
         for place in after.chain(before) {
@@ -65,7 +66,7 @@ impl DirReadahead {
                 if bytes > self.ahead_bytes() {
                     break;
                 }
-                if !self.siblings.credit_for(state.is_small_file()).spend(state.bytes()) {
+                if !self.siblings.spend(state.bytes(), state.is_small_file()) {
                     // One of the other length may still be bought.
                     bytes -= state.bytes();
                     continue;
@@ -152,13 +153,6 @@ impl DirReadahead {
         }
         for file in wanted {
             self.fetch_companions(file);
-        }
-    }
-
-    pub(super) fn fetch_as(&mut self, file @ (dir, entry): FileRef, fetched: Fetched) {
-        self.fetch(file);
-        if let Some(state) = self.dirs.get_mut(&dir).and_then(|dir| dir.entry(entry)) {
-            state.fetched = fetched;
         }
     }
 

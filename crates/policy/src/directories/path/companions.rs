@@ -41,7 +41,13 @@ impl DirReadahead {
             let toward = self.toward(pair.dir, member.dir)?;
             Some(Rule::Alike { from: pair.kind, to: member.kind, toward })
         };
-        let mut rules: Vec<Rule> = pairs.into_iter().filter_map(alike).collect();
+        let mut rules: Vec<Rule> = Vec::new();
+        for rule in pairs.into_iter().filter_map(alike) {
+            // Files of one name in several directories say it once: chance makes such pairs.
+            if !rules.contains(&rule) {
+                rules.push(rule);
+            }
+        }
         rules.extend(first.map(|first| Rule::Named { from: first.name(), to: member.name() }));
         let expected =
             rules.into_iter().fold(None, |by, rule| if self.companions.held(rule) { Some(rule) } else { by });
@@ -73,7 +79,7 @@ impl DirReadahead {
         let (is_small, bytes) = (state.is_small_file(), state.bytes());
         let is_ahead = state.fetched != Fetched::No || self.fetches.contains(&file);
         let is_due = state.is_short_file() && state.opens != Opens::Since && !is_ahead;
-        let fits = self.fetches.len() < FETCHES_MAX && self.fetched_bytes + bytes <= self.ahead_bytes();
+        let fits = self.fetches.len() < FETCHES_MAX && self.fetched.bytes() + bytes <= self.ahead_bytes();
         let may = self.options.readahead && !self.refused;
         if is_due && fits && may && self.companions.buys(bytes, is_small, fetched) {
             self.fetch_as(file, fetched);

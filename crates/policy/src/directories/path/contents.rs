@@ -37,15 +37,18 @@
 //!
 //! [`DirShares::contents_bytes`]: crate::DirShares::contents_bytes
 
+use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
 use super::{DirReadahead, STEPS_MAX};
 use crate::directories::companions::Rule;
 use crate::directories::directory::{Dir, Entry, Fetched, Opens};
 use crate::directories::event::DirAction;
+use crate::directories::fetched_files::FetchNumber;
 use crate::directories::next_files::next_files;
 use crate::directories::open_order::FileRef;
 use crate::directories::open_run::OpenRun;
+use crate::directories::siblings::{Dense, Return};
 use crate::directories::steps::Listings;
 use crate::directories::strays::cost_across;
 use crate::directories::walk::Walk;
@@ -121,11 +124,10 @@ impl DirReadahead {
         if is_read_by_name {
             self.by_name.hit();
         }
-        let stays = self.siblings.stays(dir, self.now);
+        let Return { stays, is_soon } = self.siblings.comes(dir, self.now);
         known.opened.add(kinds);
-        if is_short && !beside && is_new {
-            self.siblings.credit_for(is_small).used(bytes);
-        }
+        let dense = Dense { opened: known.files_opened, files: known.files() };
+        known.files_opened += u32::from(is_new);
         if is_small && !beside && is_new {
             self.across.used(bytes);
             self.cousins.credit.used(bytes);
@@ -149,9 +151,10 @@ impl DirReadahead {
         known.unordered += u32::from(steps == 0 && last.is_some_and(|last| last != run));
         let unordered = known.unordered.min(UNORDERED_MAX);
         // Two files in order make a run if all opens so far were in order, and are chance if many
-        // were not. Where one lies that is opened for its name says less.
+        // were not. Where one lies that is opened for its name says less, and one that is opened
+        // long after the other.
         let by_name = companion.is_some_and(Rule::is_named);
-        let chance = unordered + u32::from(by_name);
+        let chance = unordered + u32::from(by_name) + u32::from(!is_soon);
         if by_name && came {
             self.siblings.goes_on(self.now);
         }
@@ -173,8 +176,15 @@ impl DirReadahead {
         }
         // A walk fetches small files only. A companion is left to the other one of its pair.
         let is_left = in_order && is_small || is_repeated || companion.is_some();
+        if is_short && !beside && is_new {
+            if is_left {
+                self.siblings.used(bytes, is_small);
+            } else {
+                self.siblings.used_among(bytes, is_small, dense);
+            }
+        }
         if is_short && !is_left {
-            self.fetch_siblings((dir, entry), stays && is_new, found);
+            self.fetch_siblings((dir, entry), stays && is_new, if is_new { dense } else { Dense::default() }, found);
         }
         // What another guess brought is left to that one.
         let is_waited = matches!(before, Fetched::No | Fetched::Cousin);
@@ -229,7 +239,7 @@ impl DirReadahead {
         match fetched {
             Fetched::Beside => {
                 let (is_small, bytes) = (state.is_small_file(), state.bytes());
-                self.siblings.credit_for(is_small).refused(bytes);
+                self.siblings.refused(bytes, is_small);
             }
             Fetched::Cousin => self.cousins.credit.refused(cost_across(state.bytes())),
             Fetched::Across => self.across.refused(cost_across(state.bytes())),
@@ -243,19 +253,23 @@ impl DirReadahead {
 
     /// A fetched file is no longer expected, and its entry is gone.
     pub(super) fn discarded(&mut self, file: FileRef, state: Entry) {
-        self.fetched_bytes = self.fetched_bytes.saturating_sub(state.bytes());
-        self.fetched.retain(|&other| other != file);
+        self.fetched.left(state.fetched == Fetched::Beside, state.bytes());
         self.not_opened(state.fetched);
         self.actions.push_back(DirAction::Discard { dir: file.0, entry: file.1 });
     }
 
-    /// Fetches the files that readers come to next.
+    /// Fetches the files that readers come to next, and discards those above what there may be.
     pub(super) fn fetch_ahead(&mut self) {
-        let mut wanted: Vec<FileRef> = Vec::new();
         let free = FETCHES_MAX.saturating_sub(self.fetches.len());
-        if free == 0 || self.refused {
-            return;
+        if free > 0 && !self.refused {
+            self.fetch_next(free);
         }
+        self.discard_oldest();
+    }
+
+    /// Fetches the files that readers come to next, `free` at most.
+    fn fetch_next(&mut self, free: usize) {
+        let mut wanted: Vec<FileRef> = Vec::new();
         // What all readers come to next has room together: else one's files would be discarded for
         // those of another, and fetched again.
         let is_told = self.told_orders.ahead_bytes().is_some();
@@ -325,14 +339,25 @@ impl DirReadahead {
         }
         // What readers come to next is not discarded for what lies beside it.
         for file in wanted {
-            if self.fetched.len() < FETCHED_MAX - FETCHES_MAX {
+            if self.fetched.expected() < FETCHED_MAX - FETCHES_MAX {
                 self.fetch_companions(file);
             }
         }
-        // The files that were expected longest ago and not opened are no longer expected.
+    }
+
+    /// The files that were fetched longest ago and not opened are no longer expected, where there
+    /// are too many, or they are too long.
+    fn discard_oldest(&mut self) {
+        let is_told = self.told_orders.ahead_bytes().is_some();
         let most = if is_told { FETCHED_MAX + TOLD_MAX } else { FETCHED_MAX };
-        while self.fetched_bytes > self.options.shares.contents_bytes || self.fetched.len() > most {
-            let Some(&file @ (dir, entry)) = self.fetched.front() else { return };
+        loop {
+            let is_over = self.fetched.bytes() > self.options.shares.contents_bytes;
+            if !is_over && self.fetched.expected() <= most {
+                return;
+            }
+            let dirs = &self.dirs;
+            let has = |file, number| is_fetched_as(dirs, file, number);
+            let Some(file @ (dir, entry)) = self.fetched.oldest(is_over, has) else { return };
             let fetched = self.take_fetched(file);
             self.not_opened(fetched);
             self.actions.push_back(DirAction::Discard { dir, entry });
@@ -372,12 +397,19 @@ impl DirReadahead {
         self.told_orders.ahead_bytes().map_or(share, |bytes| bytes.min(share))
     }
 
-    /// Fetches a file.
-    pub(super) fn fetch(&mut self, file @ (dir, entry): FileRef) {
-        let Some(state) = self.dirs.get_mut(&dir).and_then(|dir| dir.entry(entry)) else { return };
-        state.fetched = Fetched::Ahead;
-        self.fetched_bytes += state.bytes();
-        self.fetched.push_back(file);
+    /// Fetches a file that is expected.
+    pub(super) fn fetch(&mut self, file: FileRef) {
+        self.fetch_as(file, Fetched::Ahead);
+    }
+
+    pub(super) fn fetch_as(&mut self, file @ (dir, entry): FileRef, fetched: Fetched) {
+        let Some(state) = self.dirs.get(&dir).and_then(|dir| dir.get(entry)) else { return };
+        let (dirs, bytes) = (&self.dirs, state.bytes());
+        let has = |file, number| is_fetched_as(dirs, file, number);
+        let number = self.fetched.push(file, fetched == Fetched::Beside, bytes, has);
+        if let Some(state) = self.dirs.get_mut(&dir).and_then(|dir| dir.entry(entry)) {
+            (state.fetched, state.number) = (fetched, number);
+        }
         self.counters.fetches += 1;
         self.fetches.insert(file);
         self.actions.push_back(DirAction::Fetch { dir, entry });
@@ -388,8 +420,7 @@ impl DirReadahead {
         let Some(state) = self.dirs.get_mut(&dir).and_then(|dir| dir.entry(entry)) else { return Fetched::No };
         let fetched = core::mem::take(&mut state.fetched);
         if fetched != Fetched::No {
-            self.fetched_bytes = self.fetched_bytes.saturating_sub(state.bytes());
-            self.fetched.retain(|&file| file != (dir, entry));
+            self.fetched.left(fetched == Fetched::Beside, state.bytes());
         }
         fetched
     }
@@ -399,6 +430,12 @@ impl DirReadahead {
         let (now, ttl) = (self.now, self.options.ttl);
         move |dir| dir.is_known(now, ttl)
     }
+}
+
+/// Whether a file was fetched with this number, and not opened.
+fn is_fetched_as(dirs: &BTreeMap<DirId, Dir>, (dir, entry): FileRef, number: FetchNumber) -> bool {
+    let state = dirs.get(&dir).and_then(|dir| dir.get(entry));
+    state.is_some_and(|state| state.fetched != Fetched::No && state.number == number)
 }
 
 /// Files fetched ahead when a run in order begins. Lower: the reader waits more often until the
