@@ -92,6 +92,8 @@ struct Driver {
     page: usize,
     below: usize,
     first_byte: Nanos,
+    /// Pages of a listing that the storage answers side by side.
+    side_by_side: u32,
 }
 
 impl Driver {
@@ -117,6 +119,7 @@ impl Driver {
             page: PAGE,
             below: BELOW,
             first_byte: Nanos::from_millis(30),
+            side_by_side: u32::MAX,
         }
     }
 
@@ -286,7 +289,7 @@ impl Driver {
         self.rounds += 1;
         self.now = Nanos(self.now.0 + self.first_byte.0);
         for (dir, (_, parallel)) in self.listing.clone() {
-            for _ in 0..parallel {
+            for _ in 0..parallel.min(self.side_by_side) {
                 self.answer_listing(dir);
             }
         }

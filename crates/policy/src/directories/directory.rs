@@ -115,6 +115,9 @@ pub(crate) struct Dir {
     /// What a listing of it took that had to be trimmed, with all of its pages, in bytes; 0 if the
     /// latest one to come whole did not have to be.
     whole_bytes: u64,
+    /// A listing of it took longer than it is believed: the first names had expired when the last
+    /// ones came.
+    is_slow: bool,
     /// Names sought in it that are gone.
     pub(crate) relisting: Relisting,
     /// Bytes that it is charged for.
@@ -474,17 +477,35 @@ impl Dir {
         gone
     }
 
-    /// All of its latest listing has come. If none of that is gone, it fits.
-    pub(crate) fn completed(&mut self) {
+    /// All of its latest listing has come. If none of that is gone, it fits, and it is not slow if
+    /// it has not expired.
+    pub(crate) fn completed(&mut self, now: Nanos, ttl: Nanos) {
         if self.gone == 0 {
             self.whole_bytes = 0;
+            self.is_slow = self.has_expired(now, ttl);
         }
     }
 
-    /// Whether a listing of it, of which `most` bytes may be kept, would have to be trimmed, as
-    /// far as is known: an earlier one was, and took more.
-    pub(crate) fn exceeds(&self, most: u64) -> bool {
+    /// A listing of it is to be made anew. Had the last one expired before all of it came, it is
+    /// slow.
+    pub(crate) fn ends_before(&mut self, now: Nanos, ttl: Nanos) {
+        self.is_slow |= !self.complete && self.pages.len() > 1 && self.has_expired(now, ttl);
+    }
+
+    fn has_expired(&self, now: Nanos, ttl: Nanos) -> bool {
+        self.requested.is_some_and(|requested| now.since(requested) > ttl)
+    }
+
+    /// Whether a listing of it does not fit: an earlier one had to be trimmed, and took more than
+    /// `most` bytes.
+    pub(crate) fn is_too_long(&self, most: u64) -> bool {
         self.whole_bytes > most
+    }
+
+    /// Whether a listing of it, of which `most` bytes may be kept, is not all there at one time, as
+    /// far as is known: an earlier one had to be trimmed, and took more, or was slow.
+    pub(crate) fn exceeds(&self, most: u64) -> bool {
+        self.is_too_long(most) || self.is_slow
     }
 
     /// What it takes in all, here and in the driver.

@@ -82,7 +82,7 @@ impl FetchedFiles {
     /// The one that was fetched first: of all, or of those that are no siblings.
     pub(crate) fn oldest(&mut self, of_all: bool, has: impl Fn(FileRef, FetchNumber) -> bool) -> Option<FileRef> {
         let next = self.next;
-        let mut first = |queue: &mut Queue| {
+        let first = |queue: &mut Queue| {
             while queue.places.pop_front_if(|&mut (file, number)| !has(file, number)).is_some() {}
             queue.places.front().copied()
         };

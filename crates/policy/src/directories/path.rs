@@ -210,7 +210,7 @@ impl DirReadahead {
             DirEvent::ReadByName { dir, above } => self.read_by_name(dir, above),
             DirEvent::AnsweredByName { there: true } => self.at_once.hit(true),
             DirEvent::AnsweredByName { there: false } => self.at_once.missed(),
-            DirEvent::Sought { dir, from, to } => self.sought(dir, from, to),
+            DirEvent::Sought { dir, from, to } => _ = self.sought(dir, from, to),
             DirEvent::Opened { dir, entry, found } => self.opened(dir, entry, found),
             DirEvent::Expected { files, ahead_bytes, continues } => {
                 self.told_orders.tell(files, ahead_bytes, continues);

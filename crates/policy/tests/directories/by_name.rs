@@ -151,6 +151,27 @@ fn a_large_directory_is_listed_again_for_a_loader_in_no_order() {
     assert!(alone + listed <= 1_500, "{alone} of 10,000 names are asked for alone, and {listed} pages");
 }
 
+/// `ls -l` of a directory whose listing takes longer than it is believed: names in order, from
+/// any of them on.
+#[test]
+fn a_directory_that_is_listed_more_slowly_than_it_expires_is_listed_from_where_its_reader_is() {
+    for (first_byte, from) in [(30, 0), (80, 0), (80, 30_000), (400, 0)] {
+        let entries = 50_000;
+        let shares = DirShares { known_bytes: 256 << 20, contents_bytes: 4 << 20 };
+        let mut driver = Driver::new(tree(0, 0, entries as usize, 1), DirOptions { shares, below: true, ..OPTIONS });
+        (driver.page, driver.side_by_side, driver.first_byte) = (1_000, 1, Nanos::from_millis(first_byte));
+        driver.read(0);
+        let (before, mut alone) = (lists(&driver), 0);
+        for entry in from..entries {
+            alone += u64::from(look_up(&mut driver, entry));
+            driver.now = Nanos(driver.now.0 + 20_000);
+        }
+        let (listed, pages) = (lists(&driver) - before, u64::from(entries - from) / 1_000);
+        let case = format!("{first_byte} ms, from {from}");
+        assert!(alone <= pages * 4 && listed <= pages * 4, "{alone} names alone, {listed} pages of {pages}: {case}");
+    }
+}
+
 /// A directory that did not fit is listed as any other once it does.
 #[test]
 fn a_directory_that_fits_by_now_is_listed_for_names_in_no_order() {
@@ -213,7 +234,9 @@ fn a_large_directory_is_not_listed_up_to_few_names_each_time() {
 /// Looks up a name of the first directory, which an earlier listing told, and waits for it.
 /// Returns whether it had to be asked for alone.
 fn look_up(driver: &mut Driver, entry: u32) -> bool {
-    let is_known = driver.known.get(&0).is_some_and(|known| known.0 as u32 > entry) && driver.is_fresh(0);
+    let gone = driver.gone.get(&0).copied().unwrap_or(0);
+    let is_there = driver.known.get(&0).is_some_and(|known| known.0 as u32 > entry && entry >= gone);
+    let is_known = is_there && driver.is_fresh(0);
     let found = if is_known { Found::Resident } else { Found::Absent };
     driver.tell(DirEvent::Named { dir: DirId(0), entry: Some(entry), found });
     if !is_known {

@@ -79,7 +79,8 @@ impl DirReadahead {
         });
         self.parents.extend(subdirs);
         if last {
-            self.dirs.entry(dir).or_default().completed();
+            let (now, ttl) = (self.now, self.options.ttl);
+            self.dirs.entry(dir).or_default().completed(now, ttl);
             self.discard(dir);
             let entries = self.dirs.get(&dir).map_or(0, |known| known.listed as usize);
             let subdirs = self.dirs.get(&dir).map_or(0, |known| known.subdirs.len());
@@ -149,6 +150,7 @@ impl DirReadahead {
             return;
         }
         if restarts {
+            known.ends_before(self.now, self.options.ttl);
             known.restart(self.now);
         }
         let before = core::mem::replace(&mut known.coming, Coming::Alone);

@@ -167,13 +167,16 @@ impl DirReadahead {
         }
         let most = self.directory_bytes_max();
         let Some(known) = self.dirs.get_mut(&dir) else { return };
+        let is_too_long = known.is_too_long(most);
         if known.exceeds(most) {
-            // A listing of it is not kept for long.
-            if let Some((from, to)) = entry.map(|entry| known.page_of(entry)) {
-                self.sought(dir, from, to);
+            // A listing of it is not there for long.
+            let page = entry.map(|entry| known.page_of(entry));
+            let in_order = page.is_some_and(|(from, to)| self.sought(dir, from, to));
+            if in_order || is_too_long {
+                return;
             }
-            return;
         }
+        let Some(known) = self.dirs.get_mut(&dir) else { return };
         // A page answers for a thousand names. If it has answered some, it will answer more; a
         // short one costs no more than a name.
         let is_short = known.listed <= SHORT_ENTRIES;
@@ -319,15 +322,16 @@ impl DirReadahead {
 
     /// A reader looks up or enters one of the entries of `dir` from `from` on and before `to`:
     /// they are gone, or expired. Where names are in order, the directory is listed from there on.
-    pub(super) fn sought(&mut self, dir: DirId, from: u32, to: u32) {
+    /// Returns whether it is.
+    pub(super) fn sought(&mut self, dir: DirId, from: u32, to: u32) -> bool {
         let (DirOptions { readahead, ttl, below, .. }, most) = (self.options, self.directory_bytes_max());
-        let Some(known) = self.dirs.get_mut(&dir).filter(|known| known.exceeds(most)) else { return };
-        if !readahead || ttl.is_zero() || !below {
-            return;
+        let Some(known) = self.dirs.get_mut(&dir).filter(|known| known.exceeds(most)) else { return false };
+        if !readahead || ttl.is_zero() || !below || !known.relisting.sought(from, to) {
+            return false;
         }
-        if !known.relisting.sought(from, to) || known.is_coming() && known.listed == known.gone {
-            // It follows no order, or a listing from here is in flight.
-            return;
+        if known.is_coming() && known.listed == known.gone {
+            // A listing from here is in flight.
+            return true;
         }
         if from == known.listed && known.requested.is_some() && !known.complete {
             // The reader has come to the page that is next.
@@ -336,6 +340,7 @@ impl DirReadahead {
         } else {
             self.list_from(dir, from);
         }
+        true
     }
 
     /// A reader passes `entry` of `dir`: it looks it up, or enters it. A directory that does not
