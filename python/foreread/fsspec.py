@@ -63,7 +63,17 @@ IDLE = (
 )
 
 #: Arguments of `open` that describe another library's cache.
-IDLE_OF_OPEN = ("block_size", "cache_type", "cache_options", "fill_cache", "autocommit", "size")
+IDLE_OF_OPEN = (
+    "block_size",
+    "cache_type",
+    "cache_options",
+    "fill_cache",
+    "autocommit",
+    "size",
+    "default_cache",
+    "default_cache_type",
+    "default_fill_cache",
+)
 
 #: Methods that write, which the target file system has, and which argument says where.
 WRITES = {

@@ -187,6 +187,23 @@ def test_bytes_are_those_of_the_object(fs: Any, testbed: Testbed, big: bytes) ->
         assert file.readline() == big[(1 << 20) + 100 :].split(b"\n", 1)[0] + b"\n"
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"default_cache": "none"},  # Dask
+        {"default_fill_cache": False, "default_cache_type": "first"},  # kerchunk
+        {"block_size": 1 << 20, "cache_type": "readahead", "cache_options": {}},
+    ],
+)
+def test_what_describes_another_cache_changes_nothing(
+    fs: Any, testbed: Testbed, options: dict[str, Any]
+) -> None:
+    with fs.open("testbed/small", mode="rb", **options) as file:
+        assert file.read() == testbed.bytes_of("small")
+    with pytest.raises(TypeError, match="'defualt_cache'; known are .*default_cache"):
+        fs.open("testbed/small", defualt_cache="none", **options)
+
+
 def test_text_is_decoded(fs: Any, testbed: Testbed) -> None:
     with fs.open("testbed/small", "r", encoding="latin-1", newline="") as file:
         assert file.read() == testbed.bytes_of("small").decode("latin-1")
