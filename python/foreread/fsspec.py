@@ -21,7 +21,7 @@ import contextlib
 import datetime
 import functools
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar
 
 from fsspec.asyn import AsyncFileSystem, get_loop
@@ -29,7 +29,7 @@ from fsspec.implementations.chained import ChainedFileSystem
 from fsspec.spec import AbstractFileSystem
 from fsspec.utils import stringify_path
 
-from foreread import _native, _options
+from foreread import _native, _options, _writes
 from foreread._async import completions
 from foreread._file import File
 
@@ -74,19 +74,6 @@ IDLE_OF_OPEN = (
     "default_cache_type",
     "default_fill_cache",
 )
-
-#: Methods that write, which the target file system has, and which argument says where.
-WRITES = {
-    "pipe_file": (0, "path"),
-    "put_file": (1, "rpath"),
-    "rm_file": (0, "path"),
-    "rm": (0, "path"),
-    "cp_file": (1, "path2"),
-    "mkdir": (0, "path"),
-    "makedirs": (0, "path"),
-    "rmdir": (0, "path"),
-    "touch": (0, "path"),
-}
 
 
 class ForereadFile(File):
@@ -636,9 +623,7 @@ class ForereadFileSystem(AsyncFileSystem, ChainedFileSystem):  # type: ignore[mi
 
     def _write(self, path: str, mode: str, kwargs: dict[str, Any]) -> Any:
         file = self.target.open(path, mode, **kwargs)
-        file.__class__ = _telling(type(file))  # type: ignore[arg-type]
-        file.told = functools.partial(self._changed, path)
-        return file
+        return _writes.telling(file, functools.partial(self._changed, path))
 
     def _changed(self, where: Any) -> None:
         """The target wrote to a name, or to several."""
@@ -651,43 +636,11 @@ class ForereadFileSystem(AsyncFileSystem, ChainedFileSystem):  # type: ignore[mi
         self.target.invalidate_cache()
 
 
-@functools.cache
-def _telling(kind: type) -> type:
-    """Files of a kind that tell that they were closed.
-
-    A class, as a method of the file alone would make it refer to itself: one that is let go would
-    be written by Python's collector, on whichever thread that runs.
-    """
-
-    class Telling(kind):  # type: ignore[misc]
-        __slots__ = ()
-
-        def close(self) -> None:
-            super().close()
-            self.told()
-
-    Telling.__name__ = kind.__name__
-    return Telling
-
-
 #: Bytes that `get_file` copies at a time. Lower costs calls; higher costs memory.
 COPIED_BYTES = 4 << 20
 
 
-def _writing(name: str, position: int, keyword: str) -> Callable[..., Any]:
-    def write(self: ForereadFileSystem, *args: Any, **kwargs: Any) -> Any:
-        try:
-            return getattr(self.target, name)(*args, **kwargs)
-        finally:
-            self._changed(args[position] if len(args) > position else kwargs.get(keyword, []))
-
-    write.__name__ = name
-    write.__doc__ = f"The target's own `{name}`; then what is known of names is forgotten."
-    return write
-
-
-for _name, (_position, _keyword) in WRITES.items():
-    setattr(ForereadFileSystem, _name, _writing(_name, _position, _keyword))
+_writes.add(ForereadFileSystem)
 
 
 def _top() -> dict[str, Any]:

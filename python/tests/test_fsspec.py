@@ -200,7 +200,7 @@ def test_what_describes_another_cache_changes_nothing(
 ) -> None:
     with fs.open("testbed/small", mode="rb", **options) as file:
         assert file.read() == testbed.bytes_of("small")
-    with pytest.raises(TypeError, match="'defualt_cache'; known are .*default_cache"):
+    with pytest.raises(TypeError, match=r"'defualt_cache'; known are .*default_cache"):
         fs.open("testbed/small", defualt_cache="none", **options)
 
 
@@ -368,6 +368,85 @@ def test_a_write_is_seen_by_what_has_looked_before(testbed: Testbed) -> None:
         assert other.info(name, name)["size"] == 5
 
 
+#: The same, awaited.
+AWAITED: list[Callable[[Any, str], Any]] = [
+    lambda fs, path: fs._pipe_file(path, b"12345"),
+    lambda fs, path: fs._pipe_file(path=f"s3://{path}", value=b"12345"),
+    lambda fs, path: fs._pipe({path: b"12345"}),
+    lambda fs, path: fs._put_file("/here", path),
+    lambda fs, path: fs._cp_file("testbed/tree/a", path2=path),
+    lambda fs, path: fs._copy("testbed/tree/a", path),
+    lambda fs, path: fs._touch(path),
+]
+
+
+class Awaited(Writer):
+    """The same client, which is awaited: what waits is refused."""
+
+    async_impl = True
+    asynchronous = True
+
+    def pipe_file(self, path: str, value: bytes, **kwargs: Any) -> None:
+        raise RuntimeError("this client is awaited")
+
+    async def _pipe_file(self, path: str, value: bytes, **kwargs: Any) -> None:
+        await asyncio.sleep(0)
+        Writer.pipe_file(self, path, value)
+
+    async def _put_file(self, lpath: str, rpath: str, **kwargs: Any) -> None:
+        await self._pipe_file(rpath, b"")
+
+    async def _cp_file(self, path1: str, path2: str, **kwargs: Any) -> None:
+        await self._pipe_file(path2, b"")
+
+    async def _touch(self, path: str, truncate: bool = True, **kwargs: Any) -> None:
+        await self._pipe_file(path, b"")
+
+
+@pytest.mark.parametrize("kind", [Writer, Awaited])
+def test_a_write_that_is_awaited_is_seen(testbed: Testbed, kind: type[Writer]) -> None:
+    other = foreread._native.Store("s3://testbed", **testbed.options)
+
+    async def write() -> None:
+        for nth, write in enumerate(AWAITED):
+            fs = ForereadFileSystem(
+                "s3", asynchronous=True, skip_instance_cache=True, **testbed.options
+            )
+            fs._writer = kind(testbed)
+            name = f"tree/awaited-{kind.__name__}-{nth}"
+            with pytest.raises(FileNotFoundError):
+                other.info(name, name)
+            await write(fs, f"testbed/{name}")
+            assert other.info(name, name)["size"] == 5
+
+    asyncio.run(write())
+
+
+def test_writes_that_are_awaited_go_to_the_target(tmp_path: Any) -> None:
+    async def write() -> None:
+        fs = ForereadFileSystem("file", asynchronous=True)
+        path = str(tmp_path / "written")
+        await fs._pipe_file(path, b"one")
+        assert await fs._cat_file(path) == b"one"
+        await fs._pipe_file(path, b"three")
+        assert await fs._cat_file(path) == b"three"
+        await fs._cp_file(path, f"{path}-2")
+        await fs._put_file(path, f"{path}-3")
+        assert await fs._find(str(tmp_path)) == [path, f"{path}-2", f"{path}-3"]
+        await fs._rm_file(f"{path}-3")
+        await fs._rm(f"{path}-2")
+        assert await fs._find(str(tmp_path)) == [path]
+        await fs._mkdir(str(tmp_path / "a"))
+        await fs._makedirs(str(tmp_path / "a/b"), exist_ok=True)
+        assert await fs._isdir(str(tmp_path / "a/b"))
+        await fs._rm(str(tmp_path / "a"), recursive=True)
+        assert not await fs._exists(str(tmp_path / "a"))
+        with pytest.raises(FileNotFoundError):
+            await fs._rm_file(f"{path}-3")
+
+    asyncio.run(write())
+
+
 def test_a_write_that_fails_raises_the_error_of_the_target(testbed: Testbed) -> None:
     class Refuses(Writer):
         def pipe_file(self, path: str, value: bytes, **kwargs: Any) -> None:
@@ -377,6 +456,8 @@ def test_a_write_that_fails_raises_the_error_of_the_target(testbed: Testbed) -> 
     fs._writer = Refuses(testbed)
     with pytest.raises(OSError, match="its own of gs://testbed/a"):
         fs.pipe_file("gs://testbed/a", b"12345")
+    with pytest.raises(OSError, match="its own of gs://testbed/a"):
+        asyncio.run(fs._pipe_file("gs://testbed/a", b"12345"))
 
 
 def test_a_file_that_is_let_go_is_written(tmp_path: Any) -> None:
