@@ -25,11 +25,12 @@ from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar
 
 from fsspec.asyn import AsyncFileSystem, get_loop
+from fsspec.callbacks import DEFAULT_CALLBACK
 from fsspec.implementations.chained import ChainedFileSystem
 from fsspec.spec import AbstractFileSystem
 from fsspec.utils import stringify_path
 
-from foreread import _native, _options, _writes
+from foreread import _get, _native, _options, _writes
 from foreread._async import completions
 from foreread._file import File
 
@@ -109,6 +110,9 @@ class ForereadFile(File):
 class Prefetch:
     """Files that are fetched ahead of a program, in their order. See `prefetch`."""
 
+    #: Those whose block has been entered and not been left.
+    entered: ClassVar[set[int]] = set()
+
     def __init__(
         self, stores: Iterable[tuple[_native.Store, dict[str, str]]], ahead: int | None
     ) -> None:
@@ -120,9 +124,11 @@ class Prefetch:
     def __enter__(self) -> Prefetch:
         told = [store.expect(list(keys.values()), self._ahead) for store, keys in self._stores]
         self.count = sum(told)
+        self.entered.add(id(self))
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.entered.discard(id(self))
         for store, _keys in self._stores:
             store.expect_none()
 
@@ -418,11 +424,29 @@ class ForereadFileSystem(AsyncFileSystem, ChainedFileSystem):  # type: ignore[mi
         if len(paths) == 1 and not isinstance(path, list) and paths[0] == stripped:
             return self.cat_file(paths[0])
         how = "raise" if on_error == "raise" else "return"
-        data = self.cat_ranges(paths, None, None, on_error=how)
+        with _get.told(self, paths):
+            data = self.cat_ranges(paths, None, None, on_error=how)
         found = dict(zip(paths, data, strict=True))
         if on_error == "omit":
             found = {name: data for name, data in found.items() if isinstance(data, bytes)}
         return found
+
+    def get(
+        self,
+        rpath: Any,
+        lpath: Any,
+        recursive: bool = False,
+        callback: Any = DEFAULT_CALLBACK,
+        maxdepth: int | None = None,
+        **kwargs: Any,
+    ) -> None:
+        """Copies files to local paths, several at a time; names and arguments are fsspec's.
+
+        `callback` is told of the number of files and of each that is done, its branches of bytes,
+        also by other threads, one at a time.
+        """
+        found = _get.pairs(self, rpath, _get.local(lpath), recursive, maxdepth=maxdepth, **kwargs)
+        _get.get(self, found, callback)
 
     def get_file(
         self, rpath: str, lpath: Any, callback: Any = None, outfile: Any = None, **kwargs: Any
@@ -440,7 +464,7 @@ class ForereadFileSystem(AsyncFileSystem, ChainedFileSystem):  # type: ignore[mi
                 os.makedirs(os.path.dirname(os.path.abspath(lpath)), exist_ok=True)
                 target = open(lpath, "wb")
             try:
-                while piece := source.read(COPIED_BYTES):
+                while piece := source.read(_get.COPIED_BYTES):
                     written = target.write(piece)
                     if callback is not None:
                         callback.relative_update(written)
@@ -470,6 +494,10 @@ class ForereadFileSystem(AsyncFileSystem, ChainedFileSystem):  # type: ignore[mi
         Raises `ValueError` where `ahead` is no size.
         """
         return Prefetch(self._by_store(paths), None if ahead is None else _native.size(ahead))
+
+    def is_told(self) -> bool:
+        """Whether the program is in a block of `prefetch`."""
+        return bool(Prefetch.entered)
 
     def created(self, path: str) -> datetime.datetime:
         """As `modified`: storage does not tell them apart."""
@@ -601,6 +629,10 @@ class ForereadFileSystem(AsyncFileSystem, ChainedFileSystem):  # type: ignore[mi
             read = list(await _native.read_together(reads, to=completions()))
         return _placed(read, place, paths, handles)
 
+    async def _get(self, rpath: Any, lpath: Any, *args: Any, **kwargs: Any) -> None:
+        kwargs.pop("batch_size", None)
+        await asyncio.to_thread(self.get, rpath, lpath, *args, **kwargs)
+
     async def _get_file(self, rpath: str, lpath: Any, **kwargs: Any) -> None:
         await asyncio.to_thread(self.get_file, rpath, lpath, **kwargs)
 
@@ -634,10 +666,6 @@ class ForereadFileSystem(AsyncFileSystem, ChainedFileSystem):  # type: ignore[mi
                 self._place(self._strip_protocol(path))
         self.invalidate_cache()
         self.target.invalidate_cache()
-
-
-#: Bytes that `get_file` copies at a time. Lower costs calls; higher costs memory.
-COPIED_BYTES = 4 << 20
 
 
 _writes.add(ForereadFileSystem)

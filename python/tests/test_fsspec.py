@@ -8,6 +8,7 @@ import io
 import pickle
 import threading
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import fsspec
@@ -313,6 +314,172 @@ def test_files_are_copied_with_progress(fs: Any, testbed: Testbed, tmp_path: Any
     told = fsspec.callbacks.Callback()
     fs.get_file("testbed/big", str(tmp_path / "again"), callback=told)
     assert told.size == told.value == 64 << 20
+
+
+def _scattered(testbed: Testbed, folder: str, count: int, size: int) -> list[str]:
+    """Names of new files, in no order, and twice as many beside them that nobody asks for."""
+    testbed.set_objects([f"{folder}/{nth:03}" for nth in range(3 * count)], size)
+    return [f"{folder}/{nth * 37 % (3 * count):03}" for nth in range(count)]
+
+
+@pytest.mark.parametrize("how", ["get", "listed", "awaited", "cat"])
+def test_files_that_are_wanted_together_cost_a_request_each(
+    testbed: Testbed, tmp_path: Any, how: str
+) -> None:
+    names = _scattered(testbed, f"together-{how}", 100, 20_000)
+    fs = ForereadFileSystem("s3", skip_instance_cache=True, **testbed.options)
+    fs.invalidate_cache()
+    paths = [f"testbed/{name}" for name in names]
+    local = [str(tmp_path / "in" / str(nth)) for nth in range(100)]
+    if how == "listed":
+        fs.ls(f"testbed/together-{how}")
+    testbed.reset()
+    if how == "cat":
+        data = fs.cat(paths)
+        found = [data[path] for path in paths]
+    else:
+        if how == "awaited":
+            asyncio.run(fs._get(paths, local, batch_size=4))
+        else:
+            fs.get(paths, local)
+        found = [Path(path).read_bytes() for path in local]
+    counters = testbed.counters()
+    gets = [request["key"] for request in testbed.requests() if request["kind"] == "get"]
+    assert sorted(key for key in gets if key in names) == sorted(names)
+    # What lies beside the last ones may be fetched when the order is over: up to 20 were seen.
+    assert len(gets) < (150 if how == "cat" else 110)
+    assert counters["head"] == 0
+    assert counters["list"] <= 2
+    assert counters["in_flight_max"] > 10
+    assert not fs.is_told()
+    for nth in (0, 50, 99):
+        assert found[nth] == testbed.bytes_of(names[nth])
+
+
+def test_a_tree_is_copied_as_by_fsspec(fs: Any, testbed: Testbed, tmp_path: Any) -> None:
+    testbed.set_objects(["copied/a", "copied/b/c", "copied/b/d/e", "copied/b/d/f"], 3_000)
+    testbed.set_object("copied/large", 9 << 20)
+    testbed.set_object("copied/larger", 10 << 20)
+    testbed.set_object("copied/none", 0)
+    fs.invalidate_cache()
+
+    def copy(get: Any, name: str) -> dict[str, bytes | None]:
+        below = tmp_path / name
+        (below / "there").mkdir(parents=True)
+        for nth, (source, target, options) in enumerate(
+            (
+                ("testbed/copied", "new", {"recursive": True}),
+                ("testbed/copied", "there", {"recursive": True}),
+                ("testbed/copied/", "there/flat", {"recursive": True}),
+                ("testbed/copied/b", "shallow", {"recursive": True, "maxdepth": 1}),
+                ("testbed/copied/b/*", "glob/", {}),
+                ("testbed/copied/*", "whole/", {"recursive": True}),
+                ("testbed/copied/a", "file", {}),
+                ("testbed/copied/a", "there/", {}),
+                ("testbed/copied/b", "no", {}),
+                (["testbed/copied/a", "testbed/copied/b/c"], "list/", {}),
+                (["testbed/copied/a"], [below / "listed"], {}),
+            )
+        ):
+            if isinstance(target, str):
+                target = str(below / target) + ("/" if target.endswith("/") else "")
+            get(source, target if get is own or nth < 10 else [str(target[0])], **options)
+        return {
+            str(path.relative_to(below)): path.read_bytes() if path.is_file() else None
+            for path in sorted(below.rglob("*"))
+        }
+
+    def of_fsspec(*args: Any, **kwargs: Any) -> None:
+        AbstractFileSystem.get(fs, *args, **kwargs)
+
+    own = fs.get
+    found = copy(own, "own")
+    assert found == copy(of_fsspec, "fsspec")
+    assert found["new/b/d/f"] == testbed.bytes_of("copied/b/d/f")
+    assert found["new/larger"] == testbed.bytes_of("copied/larger")
+    assert found["new/none"] == b""
+
+
+def test_local_paths_may_be_objects(fs: Any, testbed: Testbed, tmp_path: Any) -> None:
+    data = testbed.bytes_of("tree/a")
+    fs.get("testbed/tree/a", tmp_path / "one")
+    assert (tmp_path / "one").read_bytes() == data
+    fs.get("testbed/tree/a", tmp_path)
+    assert (tmp_path / "a").read_bytes() == data
+    fs.get(["testbed/tree/a"], [tmp_path / "two"])
+    assert (tmp_path / "two").read_bytes() == data
+    fs.get("testbed/tree", tmp_path / "tree", recursive=True)
+    assert (tmp_path / "tree/b/c").read_bytes() == testbed.bytes_of("tree/b/c")
+    fs.download("testbed/tree/a", tmp_path / "three")
+    assert (tmp_path / "three").read_bytes() == data
+    asyncio.run(fs._get("testbed/tree/a", tmp_path / "four"))
+    assert (tmp_path / "four").read_bytes() == data
+    fs.get_file("testbed/tree/a", tmp_path / "five")
+    assert (tmp_path / "five").read_bytes() == data
+
+
+class Told(fsspec.callbacks.Callback):  # type: ignore[misc]
+    """A callback with a branch for each file, which were not told at the same time."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.branches: dict[tuple[str, str], Any] = {}
+        self.closed = 0
+
+    def branched(self, path_1: str, path_2: str, **kwargs: Any) -> Any:
+        told = self
+
+        class Branch(fsspec.callbacks.Callback):  # type: ignore[misc]
+            def close(self) -> None:
+                told.closed += 1
+
+        branch = self.branches[path_1, path_2] = Branch()
+        return branch
+
+
+def test_progress_is_told_of_files_and_of_bytes(fs: Any, testbed: Testbed, tmp_path: Any) -> None:
+    sizes = {f"progress/{nth}": nth * 1000 for nth in range(20)}
+    sizes |= {"progress/large-1": 5 << 20, "progress/large-2": 9 << 20}
+    for name, size in sizes.items():
+        testbed.set_object(name, size)
+    fs.invalidate_cache()
+    told = Told()
+    paths = {f"testbed/{name}": str(tmp_path / name) for name in sizes}
+    fs.get(list(paths), list(paths.values()), callback=told)
+    assert (told.size, told.value, told.closed) == (22, 22, 22)
+    assert told.branches.keys() == set(paths.items())
+    for name, size in sizes.items():
+        branch = told.branches[f"testbed/{name}", str(tmp_path / name)]
+        assert (branch.size, branch.value) == (size, size)
+        assert (tmp_path / name).stat().st_size == size
+
+
+def test_the_first_error_ends_a_copy(fs: Any, testbed: Testbed, tmp_path: Any) -> None:
+    with pytest.raises(FileNotFoundError, match="none"):
+        fs.get("testbed/none", tmp_path / "none")
+    assert not (tmp_path / "none").exists()
+    many = [f"testbed/tree/{name}" for name in ("a", "none", "b/c")] * 20
+    with pytest.raises(FileNotFoundError, match="none"):
+        fs.get(many, [str(tmp_path / str(nth)) for nth in range(60)])
+    testbed.set_objects([f"large/{nth}" for nth in range(9)], 2 << 20)
+    fs.invalidate_cache()
+    (tmp_path / "5").mkdir()
+    with pytest.raises(IsADirectoryError):
+        fs.get(
+            [f"testbed/large/{nth}" for nth in range(9)],
+            [str(tmp_path / str(nth)) for nth in range(9)],
+        )
+    assert not [each.name for each in threading.enumerate() if "foreread-get" in each.name]
+
+
+def test_an_order_of_the_program_is_not_taken_back(
+    fs: Any, testbed: Testbed, tmp_path: Any
+) -> None:
+    names = [f"testbed/{name}" for name in _scattered(testbed, "kept", 30, 1000)]
+    with fs.prefetch(names):
+        fs.get(names[:20], [str(tmp_path / str(nth)) for nth in range(20)])
+        assert fs.is_told()
+    assert not fs.is_told()
 
 
 def test_versions_are_told(fs: Any, testbed: Testbed) -> None:
