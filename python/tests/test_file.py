@@ -383,8 +383,9 @@ def test_ctrl_c_ends_a_wait(testbed: Testbed, read: str) -> None:
 def test_local_files_are_read(tmp_path: Path) -> None:
     path = tmp_path / "some file"
     path.write_bytes(bytes(range(256)) * 100)
-    for url in (str(path), f"file://{path}"):
+    for url in (str(path), path, f"file://{path}"):
         with foreread.open(url) as file:
+            assert file.name == str(url)
             assert file.read_at(10, 5) == bytes(range(10, 15))
             assert file.size == 25600
     with pytest.raises(FileNotFoundError):
