@@ -20,6 +20,7 @@ import asyncio
 import contextlib
 import datetime
 import functools
+import operator
 import os
 from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar
@@ -32,7 +33,7 @@ from fsspec.utils import stringify_path
 
 from foreread import _get, _native, _options, _writes
 from foreread._async import completions
-from foreread._file import File
+from foreread._fsspec_file import ForereadFile
 
 __all__ = ["ForereadFile", "ForereadFileSystem", "Prefetch"]
 
@@ -77,36 +78,6 @@ IDLE_OF_OPEN = (
 )
 
 
-class ForereadFile(File):
-    """A file of a `ForereadFileSystem`: a `foreread.File` with what fsspec's files have."""
-
-    def __init__(
-        self,
-        url: str,
-        handle: _native.Handle,
-        options: dict[str, Any],
-        fs: ForereadFileSystem,
-        path: str,
-    ) -> None:
-        super().__init__(url, handle, options)
-        self.fs = fs
-        self.path = path
-
-    @property
-    def full_name(self) -> str:
-        """The URL."""
-        return self.name
-
-    @property
-    def details(self) -> dict[str, Any]:
-        """The entry of the file, as `info` has it."""
-        return {"name": self.path, "size": self.size, "type": "file"}
-
-    def __reduce_ex__(self, protocol: object, /) -> tuple[Any, ...]:
-        handle = self._open()
-        return (_again, (self.fs, self.path, handle.key, handle.version, self._position))
-
-
 class Prefetch:
     """Files that are fetched ahead of a program, in their order. See `prefetch`."""
 
@@ -131,16 +102,6 @@ class Prefetch:
         self.entered.discard(id(self))
         for store, _keys in self._stores:
             store.expect_none()
-
-
-def _again(
-    fs: ForereadFileSystem, path: str, key: str, version: _native.Version, position: int
-) -> ForereadFile:
-    """The file that was pickled, at its version. Sends nothing."""
-    store, _, _ = fs._place(path)
-    file = fs._file(path, store.open_version(key, version))
-    file.seek(position)
-    return file
 
 
 class ForereadFileSystem(AsyncFileSystem, ChainedFileSystem):  # type: ignore[misc]
@@ -367,7 +328,10 @@ class ForereadFileSystem(AsyncFileSystem, ChainedFileSystem):  # type: ignore[mi
         if unknown:
             raise TypeError(f"unknown option {unknown[0]!r}; known are {', '.join(IDLE_OF_OPEN)}")
         store, key, _ = self._place(path)
-        return self._file(path, store.open(key, fresh=False))
+        file = self._file(path, store.open(key, fresh=False))
+        if isinstance(size := kwargs.get("block_size"), int) and size > 0:
+            file.blocksize = size
+        return file
 
     def _file(self, path: str, handle: _native.Handle) -> ForereadFile:
         return ForereadFile(self._url(path), handle, self._options, self, path)
@@ -703,8 +667,8 @@ def _found(entries: list[dict[str, Any]], path: str, maxdepth: int | None, detai
 
 def _extent(size: int, start: int | None, end: int | None) -> tuple[int, int]:
     """Where a range begins, and how long it is."""
-    first = 0 if start is None else start
-    last = size if end is None else end
+    first = 0 if start is None else operator.index(start)
+    last = size if end is None else operator.index(end)
     first = max(size + first, 0) if first < 0 else first
     last = size + last if last < 0 else last
     return first, max(last - first, 0)
@@ -731,7 +695,8 @@ def _reads(
 
 
 def _each(given: int | Sequence[int | None] | None, count: int) -> Sequence[int | None]:
-    return [given] * count if given is None or isinstance(given, int) else given
+    # numpy's integers are none of Python's.
+    return given if hasattr(given, "__len__") else [given] * count  # type: ignore[return-value]
 
 
 def _placed(

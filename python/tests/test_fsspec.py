@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import fsspec
+import numpy as np
 import pytest
 from fsspec import AbstractFileSystem
 
@@ -237,6 +238,10 @@ def test_a_range_that_fails_is_an_exception_in_its_place(fs: Any, testbed: Testb
     found = fs.cat_ranges(["testbed/small", "testbed/none"], [0, 0], [10, 10])
     assert found[0] == small[:10]
     assert isinstance(found[1], FileNotFoundError)
+    assert fs.cat_ranges(["testbed/small"] * 2, np.int64(5), np.uint32(10)) == [small[5:10]] * 2
+    found = fs.cat_ranges(["testbed/small"] * 2, np.array([0, 10]), [np.int64(10), np.uint8(20)])
+    assert found == [small[:10], small[10:20]]
+    assert fs.cat_file("testbed/small", np.uint64(7), np.int16(-5)) == small[7:-5]
     with pytest.raises(FileNotFoundError):
         fs.cat_ranges(["testbed/small", "testbed/none"], [0, 0], [10, 10], on_error="raise")
     with pytest.raises(ValueError, match="equally many"):
@@ -280,6 +285,39 @@ def test_urls_are_chained(testbed: Testbed) -> None:
     second, _ = fsspec.core.url_to_fs("foreread::s3://testbed/small", foreread=testbed.options)
     assert path == "testbed/tree/a"
     assert first is second, "one file system for all URLs of a store"
+
+
+def test_a_block_cache_of_fsspec_is_put_before_it(testbed: Testbed, tmp_path: Any) -> None:
+    testbed.set_object("blocks", 2 << 20)
+    data = testbed.bytes_of("blocks")
+    options = {
+        "foreread": {"target_protocol": "s3", **testbed.options},
+        "blockcache": {"cache_storage": str(tmp_path)},
+    }
+    ForereadFileSystem(**options["foreread"]).invalidate_cache()
+
+    def opened() -> Any:
+        fs, path = fsspec.core.url_to_fs("blockcache::foreread://testbed/blocks", **options)
+        return fs.open(path, block_size=1 << 18)
+
+    with opened() as file:
+        file.seek(1000)
+        assert file.read(3) == data[1000:1003]
+        assert file.tell() == 1003
+        buffer = bytearray(100)
+        assert file.readinto(buffer) == 100
+        assert buffer == data[1003:1103]
+        assert file.read_ranges([(5, 10), (1 << 18, 7)]) == [data[5:15], data[1 << 18 :][:7]]
+        assert file.read_at((2 << 20) - 2, 5) == data[-2:]
+        assert file.read_at(2 << 20, 5) == b""
+    assert file.closed
+    # What was read lies in the file of the cache.
+    stored = next(path for path in tmp_path.iterdir() if path.name != "cache")
+    assert stored.read_bytes()[: 1 << 18] == data[: 1 << 18]
+    with opened() as file:
+        # It takes the block after the last one, too.
+        assert file.cache.blocks - {8} == {0, 1, 7}
+        assert file.read() == data
 
 
 def test_a_file_system_is_pickled(fs: Any, testbed: Testbed) -> None:
