@@ -90,9 +90,9 @@ def empty(
     System calls that are given the array's bytes fail with EFAULT where a page is not in memory:
     read files into it by `fill`. A child of a fork must not touch it: it is sent SIGSEGV.
 
-    Raises `ValueError` for an empty array, a negative axis, objects, or a budget that is too small;
-    `PermissionError` where the system forbids to answer page faults; `OSError` where the file
-    system has no room.
+    Raises `ValueError` for an empty array, a negative axis, objects, or a budget that is too
+    small; `PermissionError` where the system forbids to answer page faults; `OSError` where the
+    file system has no room.
     """
     of = np.dtype(dtype)
     if of.hasobject:

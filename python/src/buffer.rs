@@ -108,8 +108,8 @@ impl Held {
 
 impl Drop for Held {
     fn drop(&mut self) {
-        // SAFETY: it was filled by `PyObject_GetBuffer`. A `Held` is not sent: the thread that made
-        // it has the GIL again.
+        // SAFETY: it was filled by `PyObject_GetBuffer`. A `Held` is not sent, and the thread that
+        // made it has the GIL again.
         unsafe { ffi::PyBuffer_Release(&raw mut *self.0) }
     }
 }
