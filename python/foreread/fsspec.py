@@ -93,7 +93,12 @@ class Prefetch:
         self.count = 0
 
     def __enter__(self) -> Prefetch:
-        told = [store.expect(list(keys.values()), self._ahead) for store, keys in self._stores]
+        try:
+            told = [store.expect(list(keys.values()), self._ahead) for store, keys in self._stores]
+        except BaseException:
+            # Those before the one that failed.
+            self.__exit__()
+            raise
         self.count = sum(told)
         self.entered.add(id(self))
         return self

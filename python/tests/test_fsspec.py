@@ -18,7 +18,7 @@ from fsspec import AbstractFileSystem
 
 import foreread
 from conftest import Gate, Testbed
-from foreread.fsspec import ForereadFileSystem
+from foreread.fsspec import ForereadFileSystem, Prefetch
 
 
 @pytest.fixture
@@ -735,6 +735,29 @@ def test_no_more_of_an_order_is_ahead_than_is_said(
                 fs.cat_file(order[nth])
             assert len(gets()) <= files + count
     assert len(gets()) == len(set(gets()))
+
+
+def test_an_order_that_fails_in_part_is_taken_back() -> None:
+    class Stores:
+        def __init__(self, fails: bool) -> None:
+            self.fails = fails
+            self.calls: list[str] = []
+
+        def expect(self, paths: list[str], ahead: int | None) -> int:
+            self.calls.append("expect")
+            if self.fails:
+                raise PermissionError("its own")
+            return len(paths)
+
+        def expect_none(self) -> None:
+            self.calls.append("none")
+
+    taken, refused = Stores(False), Stores(True)
+    stores: Any = [(taken, {"a": "a"}), (refused, {"b": "b"})]
+    with pytest.raises(PermissionError, match="its own"), Prefetch(stores, None):
+        pass
+    assert taken.calls == ["expect", "none"]
+    assert not Prefetch.entered
 
 
 def test_what_is_said_to_be_ahead_is_checked(testbed: Testbed) -> None:
