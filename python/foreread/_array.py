@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import builtins
 import math
+import operator
 import os
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, SupportsIndex
 
 import numpy as np
 
@@ -17,7 +18,7 @@ from foreread._file import File, open
 #: this package. Lower costs calls; higher costs memory.
 COPIED_BYTES = 1 << 20
 
-Shape = int | Sequence[int]
+Shape = SupportsIndex | Sequence[SupportsIndex]
 
 
 class Array(np.ndarray[Any, Any]):
@@ -89,14 +90,14 @@ def empty(
     System calls that are given the array's bytes fail with EFAULT where a page is not in memory:
     read files into it by `fill`. A child of a fork must not touch it: it is sent SIGSEGV.
 
-    Raises `ValueError` for an empty array, objects, or a budget that is too small;
-    `PermissionError` where the system forbids to answer page faults; `OSError` where the file
-    system has no room.
+    Raises `ValueError` for an empty array, a negative axis, objects, or a budget that is too
+    small; `PermissionError` where the system forbids to answer page faults; `OSError` where the
+    file system has no room.
     """
     of = np.dtype(dtype)
     if of.hasobject:
         raise ValueError("an array of Python objects cannot lie in a region")
-    sizes = (shape,) if isinstance(shape, int) else tuple(shape)
+    sizes = _sizes(shape)
     length = math.prod(sizes) * of.itemsize
     directory = None if spill is None else os.fspath(spill)
     region = _native.Region(length, _native.size(budget), directory, encrypted)
@@ -137,7 +138,7 @@ def fill(array: np.ndarray[Any, Any], file: Any, offset: int = 0) -> int:
 
 
 def from_file(
-    url: str,
+    url: str | os.PathLike[str],
     dtype: Any = None,
     shape: Shape | None = None,
     *,
@@ -150,6 +151,9 @@ def from_file(
     Without `dtype` the object is a file of numpy (`.npy`), which says dtype and shape itself; with
     it, the object is the array's bytes, and `shape` is by default one axis of all of them. Other
     options are those of `foreread.open`.
+
+    Raises `ValueError` for an object that has too few bytes, or without a shape no whole number of
+    items.
     """
     with open(url, **options) as file:
         of, sizes, offset, order = _described(file, dtype, shape)
@@ -159,7 +163,7 @@ def from_file(
 
 
 def map(
-    url: str,
+    url: str | os.PathLike[str],
     dtype: Any = None,
     shape: Shape | None = None,
     *,
@@ -177,6 +181,17 @@ def map(
         of, sizes, offset, order = _described(file, dtype, shape)
         view = file._open().map(_native.size(budget))
     return _made(view, of, sizes, offset, order)
+
+
+def _sizes(shape: Shape) -> tuple[int, ...]:
+    """The axes of a shape: one integer of any kind, or several."""
+    try:
+        sizes: tuple[int, ...] = (operator.index(shape),)  # type: ignore[arg-type]
+    except TypeError:
+        sizes = tuple(operator.index(each) for each in shape)  # type: ignore[union-attr]
+    if any(each < 0 for each in sizes):
+        raise ValueError(f"an axis is not negative: {sizes}")
+    return sizes
 
 
 def _described(
@@ -197,9 +212,15 @@ def _described(
         found = tuple(sizes), file.tell(), "F" if fortran else "C"
     else:
         of = np.dtype(dtype)
+        if of.itemsize == 0:
+            raise ValueError(f"items of dtype {of} have no bytes")
         if shape is None:
-            shape = file.size // of.itemsize
-        found = (shape,) if isinstance(shape, int) else tuple(shape), 0, "C"
+            shape, rest = divmod(file.size, of.itemsize)
+            if rest:
+                raise ValueError(
+                    f"{file.name} has {file.size} bytes, no multiple of the {of.itemsize} of {of}"
+                )
+        found = _sizes(shape), 0, "C"
     sizes, offset, order = found
     needed = offset + math.prod(sizes) * of.itemsize
     if needed > file.size:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import weakref
 from collections.abc import Generator, Iterable
 from types import TracebackType
@@ -25,13 +26,13 @@ def completions() -> _native.Completions:
     return found
 
 
-def open_async(url: str, **options: Any) -> Opening:
+def open_async(url: str | os.PathLike[str], **options: Any) -> Opening:
     """Opens the object that `url` names, at its current version: one request.
 
     Await it, or use it with `async with`: both give an `AsyncFile`. URL, options and errors are
     those of `foreread.open`. No thread waits, and no other event loop is involved.
     """
-    return Opening(url, parse(options))
+    return Opening(os.fspath(url), parse(options))
 
 
 class Opening:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 
 from foreread import _native
 from foreread._options import parse
@@ -18,10 +19,13 @@ if TYPE_CHECKING:
 PEEK_BYTES = 8192
 
 
-def open(url: str, mode: str = "rb", *, buffering: int = 0, **options: Any) -> Any:
+def open(
+    url: str | os.PathLike[str], mode: str = "rb", *, buffering: int = 0, **options: Any
+) -> Any:
     """Opens the object that `url` names, at its current version: one request.
 
-    `url` is `s3://BUCKET/KEY`, `gs://`, `az://`, `http://`, `https://`, `file:///PATH` or a path.
+    `url` is `s3://BUCKET/KEY`, `gs://`, `az://`, `http://`, `https://`, `file:///PATH` or a path,
+    also one of `pathlib`.
     Returns a `File`, or an `io.BufferedReader` over one if `buffering` is more than 1 (bytes): a
     program that reads a few bytes at a time calls less often then.
 
@@ -37,6 +41,7 @@ def open(url: str, mode: str = "rb", *, buffering: int = 0, **options: Any) -> A
     if mode not in ("rb", "r", "br"):
         raise ValueError(f"mode {mode!r}: files are opened for reading bytes, 'rb'")
     parsed = parse(options, ("buffering",))
+    url = os.fspath(url)
     store, path = _native.place(url)
     file = File(url, _native.Store(store, **parsed).open(path), parsed)
     return io.BufferedReader(file, buffering) if buffering > 1 else file

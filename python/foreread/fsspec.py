@@ -20,18 +20,20 @@ import asyncio
 import contextlib
 import datetime
 import functools
+import operator
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar
 
 from fsspec.asyn import AsyncFileSystem, get_loop
+from fsspec.callbacks import DEFAULT_CALLBACK
 from fsspec.implementations.chained import ChainedFileSystem
 from fsspec.spec import AbstractFileSystem
 from fsspec.utils import stringify_path
 
-from foreread import _native, _options
+from foreread import _get, _native, _options, _writes
 from foreread._async import completions
-from foreread._file import File
+from foreread._fsspec_file import ForereadFile
 
 __all__ = ["ForereadFile", "ForereadFileSystem", "Prefetch"]
 
@@ -63,54 +65,24 @@ IDLE = (
 )
 
 #: Arguments of `open` that describe another library's cache.
-IDLE_OF_OPEN = ("block_size", "cache_type", "cache_options", "fill_cache", "autocommit", "size")
-
-#: Methods that write, which the target file system has, and which argument says where.
-WRITES = {
-    "pipe_file": (0, "path"),
-    "put_file": (1, "rpath"),
-    "rm_file": (0, "path"),
-    "rm": (0, "path"),
-    "cp_file": (1, "path2"),
-    "mkdir": (0, "path"),
-    "makedirs": (0, "path"),
-    "rmdir": (0, "path"),
-    "touch": (0, "path"),
-}
-
-
-class ForereadFile(File):
-    """A file of a `ForereadFileSystem`: a `foreread.File` with what fsspec's files have."""
-
-    def __init__(
-        self,
-        url: str,
-        handle: _native.Handle,
-        options: dict[str, Any],
-        fs: ForereadFileSystem,
-        path: str,
-    ) -> None:
-        super().__init__(url, handle, options)
-        self.fs = fs
-        self.path = path
-
-    @property
-    def full_name(self) -> str:
-        """The URL."""
-        return self.name
-
-    @property
-    def details(self) -> dict[str, Any]:
-        """The entry of the file, as `info` has it."""
-        return {"name": self.path, "size": self.size, "type": "file"}
-
-    def __reduce_ex__(self, protocol: object, /) -> tuple[Any, ...]:
-        handle = self._open()
-        return (_again, (self.fs, self.path, handle.key, handle.version, self._position))
+IDLE_OF_OPEN = (
+    "block_size",
+    "cache_type",
+    "cache_options",
+    "fill_cache",
+    "autocommit",
+    "size",
+    "default_cache",
+    "default_cache_type",
+    "default_fill_cache",
+)
 
 
 class Prefetch:
     """Files that are fetched ahead of a program, in their order. See `prefetch`."""
+
+    #: Those whose block has been entered and not been left.
+    entered: ClassVar[set[int]] = set()
 
     def __init__(
         self, stores: Iterable[tuple[_native.Store, dict[str, str]]], ahead: int | None
@@ -121,23 +93,20 @@ class Prefetch:
         self.count = 0
 
     def __enter__(self) -> Prefetch:
-        told = [store.expect(list(keys.values()), self._ahead) for store, keys in self._stores]
+        try:
+            told = [store.expect(list(keys.values()), self._ahead) for store, keys in self._stores]
+        except BaseException:
+            # Those before the one that failed.
+            self.__exit__()
+            raise
         self.count = sum(told)
+        self.entered.add(id(self))
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.entered.discard(id(self))
         for store, _keys in self._stores:
             store.expect_none()
-
-
-def _again(
-    fs: ForereadFileSystem, path: str, key: str, version: _native.Version, position: int
-) -> ForereadFile:
-    """The file that was pickled, at its version. Sends nothing."""
-    store, _, _ = fs._place(path)
-    file = fs._file(path, store.open_version(key, version))
-    file.seek(position)
-    return file
 
 
 class ForereadFileSystem(AsyncFileSystem, ChainedFileSystem):  # type: ignore[misc]
@@ -364,7 +333,10 @@ class ForereadFileSystem(AsyncFileSystem, ChainedFileSystem):  # type: ignore[mi
         if unknown:
             raise TypeError(f"unknown option {unknown[0]!r}; known are {', '.join(IDLE_OF_OPEN)}")
         store, key, _ = self._place(path)
-        return self._file(path, store.open(key, fresh=False))
+        file = self._file(path, store.open(key, fresh=False))
+        if isinstance(size := kwargs.get("block_size"), int) and size > 0:
+            file.blocksize = size
+        return file
 
     def _file(self, path: str, handle: _native.Handle) -> ForereadFile:
         return ForereadFile(self._url(path), handle, self._options, self, path)
@@ -421,11 +393,29 @@ class ForereadFileSystem(AsyncFileSystem, ChainedFileSystem):  # type: ignore[mi
         if len(paths) == 1 and not isinstance(path, list) and paths[0] == stripped:
             return self.cat_file(paths[0])
         how = "raise" if on_error == "raise" else "return"
-        data = self.cat_ranges(paths, None, None, on_error=how)
+        with _get.told(self, paths):
+            data = self.cat_ranges(paths, None, None, on_error=how)
         found = dict(zip(paths, data, strict=True))
         if on_error == "omit":
             found = {name: data for name, data in found.items() if isinstance(data, bytes)}
         return found
+
+    def get(
+        self,
+        rpath: Any,
+        lpath: Any,
+        recursive: bool = False,
+        callback: Any = DEFAULT_CALLBACK,
+        maxdepth: int | None = None,
+        **kwargs: Any,
+    ) -> None:
+        """Copies files to local paths, several at a time; names and arguments are fsspec's.
+
+        `callback` is told of the number of files and of each that is done, its branches of bytes,
+        also by other threads, one at a time.
+        """
+        found = _get.pairs(self, rpath, _get.local(lpath), recursive, maxdepth=maxdepth, **kwargs)
+        _get.get(self, found, callback)
 
     def get_file(
         self, rpath: str, lpath: Any, callback: Any = None, outfile: Any = None, **kwargs: Any
@@ -443,7 +433,7 @@ class ForereadFileSystem(AsyncFileSystem, ChainedFileSystem):  # type: ignore[mi
                 os.makedirs(os.path.dirname(os.path.abspath(lpath)), exist_ok=True)
                 target = open(lpath, "wb")
             try:
-                while piece := source.read(COPIED_BYTES):
+                while piece := source.read(_get.COPIED_BYTES):
                     written = target.write(piece)
                     if callback is not None:
                         callback.relative_update(written)
@@ -473,6 +463,10 @@ class ForereadFileSystem(AsyncFileSystem, ChainedFileSystem):  # type: ignore[mi
         Raises `ValueError` where `ahead` is no size.
         """
         return Prefetch(self._by_store(paths), None if ahead is None else _native.size(ahead))
+
+    def is_told(self) -> bool:
+        """Whether the program is in a block of `prefetch`."""
+        return bool(Prefetch.entered)
 
     def created(self, path: str) -> datetime.datetime:
         """As `modified`: storage does not tell them apart."""
@@ -604,6 +598,10 @@ class ForereadFileSystem(AsyncFileSystem, ChainedFileSystem):  # type: ignore[mi
             read = list(await _native.read_together(reads, to=completions()))
         return _placed(read, place, paths, handles)
 
+    async def _get(self, rpath: Any, lpath: Any, *args: Any, **kwargs: Any) -> None:
+        kwargs.pop("batch_size", None)
+        await asyncio.to_thread(self.get, rpath, lpath, *args, **kwargs)
+
     async def _get_file(self, rpath: str, lpath: Any, **kwargs: Any) -> None:
         await asyncio.to_thread(self.get_file, rpath, lpath, **kwargs)
 
@@ -626,9 +624,7 @@ class ForereadFileSystem(AsyncFileSystem, ChainedFileSystem):  # type: ignore[mi
 
     def _write(self, path: str, mode: str, kwargs: dict[str, Any]) -> Any:
         file = self.target.open(path, mode, **kwargs)
-        file.__class__ = _telling(type(file))  # type: ignore[arg-type]
-        file.told = functools.partial(self._changed, path)
-        return file
+        return _writes.telling(file, functools.partial(self._changed, path))
 
     def _changed(self, where: Any) -> None:
         """The target wrote to a name, or to several."""
@@ -641,43 +637,7 @@ class ForereadFileSystem(AsyncFileSystem, ChainedFileSystem):  # type: ignore[mi
         self.target.invalidate_cache()
 
 
-@functools.cache
-def _telling(kind: type) -> type:
-    """Files of a kind that tell that they were closed.
-
-    A class, as a method of the file alone would make it refer to itself: one that is let go would
-    be written by Python's collector, on whichever thread that runs.
-    """
-
-    class Telling(kind):  # type: ignore[misc]
-        __slots__ = ()
-
-        def close(self) -> None:
-            super().close()
-            self.told()
-
-    Telling.__name__ = kind.__name__
-    return Telling
-
-
-#: Bytes that `get_file` copies at a time. Lower costs calls; higher costs memory.
-COPIED_BYTES = 4 << 20
-
-
-def _writing(name: str, position: int, keyword: str) -> Callable[..., Any]:
-    def write(self: ForereadFileSystem, *args: Any, **kwargs: Any) -> Any:
-        try:
-            return getattr(self.target, name)(*args, **kwargs)
-        finally:
-            self._changed(args[position] if len(args) > position else kwargs.get(keyword, []))
-
-    write.__name__ = name
-    write.__doc__ = f"The target's own `{name}`; then what is known of names is forgotten."
-    return write
-
-
-for _name, (_position, _keyword) in WRITES.items():
-    setattr(ForereadFileSystem, _name, _writing(_name, _position, _keyword))
+_writes.add(ForereadFileSystem)
 
 
 def _top() -> dict[str, Any]:
@@ -712,8 +672,8 @@ def _found(entries: list[dict[str, Any]], path: str, maxdepth: int | None, detai
 
 def _extent(size: int, start: int | None, end: int | None) -> tuple[int, int]:
     """Where a range begins, and how long it is."""
-    first = 0 if start is None else start
-    last = size if end is None else end
+    first = 0 if start is None else operator.index(start)
+    last = size if end is None else operator.index(end)
     first = max(size + first, 0) if first < 0 else first
     last = size + last if last < 0 else last
     return first, max(last - first, 0)
@@ -740,7 +700,8 @@ def _reads(
 
 
 def _each(given: int | Sequence[int | None] | None, count: int) -> Sequence[int | None]:
-    return [given] * count if given is None or isinstance(given, int) else given
+    # numpy's integers are none of Python's.
+    return given if hasattr(given, "__len__") else [given] * count  # type: ignore[return-value]
 
 
 def _placed(

@@ -2,11 +2,11 @@
 
 #![allow(unsafe_code, reason = "the memory of Python objects is written where it lies")]
 
+use std::ffi::c_int;
 use std::ptr::NonNull;
 
 use foreread::shared::SharedPages;
-use pyo3::buffer::PyBuffer;
-use pyo3::exceptions::{PyBufferError, PyMemoryError};
+use pyo3::exceptions::{PyBufferError, PyMemoryError, PyTypeError};
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -73,16 +73,60 @@ pub(crate) fn bytes(py: Python<'_>, len: usize) -> PyResult<(Bound<'_, PyBytes>,
     }
 }
 
-/// The memory of a writable buffer as room, which is valid as long as `buffer` is held. A program
-/// that reads it meanwhile in another thread sees some of the bytes, as with `readinto` of any
-/// file.
-pub(crate) fn room_of(buffer: &PyBuffer<u8>) -> PyResult<Room> {
-    if buffer.readonly() {
-        return Err(PyBufferError::new_err("the buffer is read-only"));
+/// The memory of a writable, C-contiguous buffer, whatever its items are: as `io`'s own files take
+/// it. pyo3's `PyBuffer` takes items of one type alone.
+///
+/// The object can be neither resized nor freed before this is dropped, which needs the GIL.
+pub(crate) struct Held(Box<ffi::Py_buffer>);
+
+impl Held {
+    /// Holds the memory of `object`.
+    ///
+    /// Errors: `TypeError` for what has no memory or must not be written, `BufferError` for what
+    /// has it in several places.
+    pub(crate) fn get(object: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let flags = ffi::PyBUF_SIMPLE | ffi::PyBUF_WRITABLE;
+        Self::request(object, flags).map_err(|error| refused(object, &error))
     }
-    if !buffer.is_c_contiguous() {
-        return Err(PyBufferError::new_err("the buffer is not contiguous"));
+
+    fn request(object: &Bound<'_, PyAny>, flags: c_int) -> PyResult<Self> {
+        let mut view = Box::new(ffi::Py_buffer::new());
+        // SAFETY: the view stays where it is until it is released.
+        if unsafe { ffi::PyObject_GetBuffer(object.as_ptr(), &raw mut *view, flags) } != 0 {
+            return Err(PyErr::fetch(object.py()));
+        }
+        Ok(Self(view))
     }
-    let start = NonNull::new(buffer.buf_ptr().cast()).unwrap_or(NonNull::dangling());
-    Ok(Room { start, len: buffer.len_bytes() })
+
+    /// Its bytes as room, which is valid as long as this is held. A program that reads them
+    /// meanwhile in another thread sees some of the bytes, as with `readinto` of any file.
+    pub(crate) fn room(&self) -> Room {
+        let start = NonNull::new(self.0.buf.cast()).unwrap_or(NonNull::dangling());
+        Room { start, len: usize::try_from(self.0.len).unwrap_or(0) }
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        // SAFETY: it was filled by `PyObject_GetBuffer`. A `Held` is not sent, and the thread that
+        // made it has the GIL again.
+        unsafe { ffi::PyBuffer_Release(&raw mut *self.0) }
+    }
+}
+
+/// Why `object` cannot be filled.
+fn refused(object: &Bound<'_, PyAny>, error: &PyErr) -> PyErr {
+    let py = object.py();
+    let refused = match Held::request(object, ffi::PyBUF_FULL_RO) {
+        Ok(held) if held.0.readonly == 0 => PyBufferError::new_err("the buffer is not C-contiguous"),
+        other => {
+            let kind = object.get_type().name().map_or_else(|_| "this".to_owned(), |name| name.to_string());
+            PyTypeError::new_err(match other {
+                Ok(_) => format!("the buffer of {kind} is read-only: a writable one is filled"),
+                Err(_) => format!("a writable buffer is filled, and {kind} has none"),
+            })
+        }
+    };
+    refused.set_cause(py, Some(error.clone_ref(py)));
+    refused
 }

@@ -4,11 +4,10 @@ use std::sync::Arc;
 
 use foreread::shared::{Shared, SharedFile};
 use foreread::{Error, Object};
-use pyo3::buffer::PyBuffer;
-use pyo3::exceptions::PyValueError;
+use pyo3::exceptions::{PyOverflowError, PyValueError};
 use pyo3::prelude::*;
 
-use crate::buffer::{bytes, room_of};
+use crate::buffer::{Held, bytes};
 use crate::completions::Completions;
 use crate::errors::raised;
 use crate::memory::View;
@@ -70,8 +69,8 @@ impl Handle {
     #[pyo3(signature = (offset, length, to = None))]
     fn read_at<'py>(
         slf: &Bound<'py, Self>,
-        offset: i64,
-        length: i64,
+        offset: Place,
+        length: Place,
         to: Option<&Bound<'py, Completions>>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let (py, this) = (slf.py(), slf.get());
@@ -87,13 +86,12 @@ impl Handle {
 
     /// Fills a writable buffer from `offset` on. Returns how many bytes: fewer than fit only at
     /// the end.
-    fn read_into(&self, py: Python<'_>, offset: i64, buffer: &Bound<'_, PyAny>) -> PyResult<usize> {
-        let buffer = PyBuffer::<u8>::get(buffer)?;
-        let room = room_of(&buffer)?;
+    fn read_into(&self, py: Python<'_>, offset: Place, buffer: &Bound<'_, PyAny>) -> PyResult<usize> {
+        let held = Held::get(buffer)?;
         let (_, file) = self.opened(py)?;
-        let (offset, _) = extent(offset, 0, file.size())?;
-        let read = read(py, file, offset, room);
-        drop(buffer);
+        let (offset, _) = extent(offset, Place(0), file.size())?;
+        let read = read(py, file, offset, held.room());
+        drop(held);
         read
     }
 
@@ -108,12 +106,30 @@ impl Handle {
     }
 }
 
+/// An offset or a length that Python code gave: any integer that fits.
+#[derive(Clone, Copy)]
+pub(crate) struct Place(i64);
+
+impl<'py> FromPyObject<'_, 'py> for Place {
+    type Error = PyErr;
+
+    /// Errors: `ValueError` for what is too large, where an integer of pyo3 is an `OverflowError`.
+    fn extract(given: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        given.extract().map(Self).map_err(|error: PyErr| {
+            if error.is_instance_of::<PyOverflowError>(given.py()) {
+                return PyValueError::new_err(format!("offset and length are below 2**63: {given:?}"));
+            }
+            error
+        })
+    }
+}
+
 /// A range that Python code asked for: where it begins, and how much of it the object has.
 ///
 /// Errors: `ValueError` for a negative offset or length.
-pub(crate) fn extent(offset: i64, length: i64, size: u64) -> PyResult<(u64, usize)> {
-    let (Ok(offset), Ok(length)) = (u64::try_from(offset), u64::try_from(length)) else {
-        return Err(PyValueError::new_err(format!("offset and length are not negative: {offset}, {length}")));
+pub(crate) fn extent(offset: Place, length: Place, size: u64) -> PyResult<(u64, usize)> {
+    let (Ok(offset), Ok(length)) = (u64::try_from(offset.0), u64::try_from(length.0)) else {
+        return Err(PyValueError::new_err(format!("offset and length are not negative: {}, {}", offset.0, length.0)));
     };
     Ok((offset, size.saturating_sub(offset).min(length) as usize))
 }

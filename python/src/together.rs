@@ -3,7 +3,7 @@
 use pyo3::prelude::*;
 
 use crate::completions::Completions;
-use crate::file::{Handle, extent};
+use crate::file::{Handle, Place, extent};
 use crate::set::read_all;
 
 /// Reads ranges of open objects: (handle, offset, length) each, both in bytes, cut at the end of
@@ -16,7 +16,7 @@ use crate::set::read_all;
 #[expect(clippy::needless_pass_by_value, reason = "Python's arguments are made for the call")]
 pub(crate) fn read_together<'py>(
     py: Python<'py>,
-    reads: Vec<(Py<Handle>, i64, i64)>,
+    reads: Vec<(Py<Handle>, Place, Place)>,
     returns_errors: bool,
     to: Option<&Bound<'py, Completions>>,
 ) -> PyResult<Bound<'py, PyAny>> {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import io
 import os
 import pickle
@@ -110,6 +111,40 @@ def test_what_cannot_be_is_an_error() -> None:
         foreread.empty(10, object, budget=BUDGET)
     with pytest.raises(OSError, match="spill file"):
         foreread.empty(10, budget=BUDGET, spill="/nowhere/at/all")
+
+
+def test_a_shape_has_any_integers(tmp_path: Path) -> None:
+    path = tmp_path / "bytes"
+    path.write_bytes(bytes(range(24)))
+    for shape, axes in (
+        (np.int64(6), (6,)),
+        ((np.int32(2), np.uint64(3)), (2, 3)),
+        (np.array([2, 3]), (2, 3)),
+        ([6], (6,)),
+    ):
+        array = foreread.empty(shape, "u4", budget=BUDGET)  # type: ignore[arg-type]
+        assert (array.shape, array.any()) == (axes, False)
+        mapped = foreread.map(path, "u4", shape)  # type: ignore[arg-type]
+        assert (mapped.shape, mapped.tobytes()) == (axes, bytes(range(24)))
+    with pytest.raises(TypeError):
+        foreread.empty(1.5, budget=BUDGET)  # type: ignore[arg-type]
+
+
+def test_a_shape_that_cannot_be_is_an_error(tmp_path: Path) -> None:
+    path = tmp_path / "bytes"
+    path.write_bytes(bytes(10))
+    for wrong in (-1, (2, -3), (-2, -3)):
+        with pytest.raises(ValueError, match="not negative"):
+            foreread.empty(wrong, budget=BUDGET)
+        with pytest.raises(ValueError, match="not negative"):
+            foreread.map(path, "u1", wrong)
+    for make in (foreread.map, functools.partial(foreread.from_file, budget=BUDGET)):
+        with pytest.raises(ValueError, match="have no bytes"):
+            make(path, "S0")
+        with pytest.raises(ValueError, match="10 bytes, no multiple of the 4 of uint32"):
+            make(path, "u4")
+        assert make(path, "u4", 2).shape == (2,)
+        assert make(path, "u2").shape == (5,)
 
 
 def test_a_file_fills_an_array(testbed: Testbed, big: bytes) -> None:

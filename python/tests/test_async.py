@@ -6,6 +6,7 @@ import asyncio
 import subprocess
 import sys
 import threading
+from pathlib import Path
 
 import pytest
 
@@ -28,6 +29,20 @@ def test_reads_are_awaited(testbed: Testbed, big: bytes) -> None:
             await file.read_at(0, 1)
         file = await foreread.open_async(testbed.url("big"), **testbed.options)
         assert file.version.size == len(big)
+
+    asyncio.run(main())
+
+
+def test_a_local_path_may_be_an_object(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"some")
+
+    async def main() -> None:
+        async with foreread.open_async(tmp_path / "file") as file:
+            assert (file.name, await file.read_at(1, 9)) == (str(tmp_path / "file"), b"ome")
+            with pytest.raises(ValueError, match=r"below 2\*\*63"):
+                await file.read_at(1 << 63, 1)
+            with pytest.raises(ValueError, match=r"below 2\*\*63"):
+                await file.read_ranges([(0, 1 << 63)])
 
     asyncio.run(main())
 

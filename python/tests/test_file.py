@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import array
+import ctypes
 import errno
+import functools
 import io
+import mmap
 import os
 import pickle
 import signal
@@ -11,7 +15,9 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
 import foreread
@@ -47,8 +53,100 @@ def test_readinto_fills_the_buffer(testbed: Testbed, big: bytes) -> None:
         assert file.readinto(buffer) == 0
         assert file.read_into_at(100, memoryview(buffer)[10:20]) == 10
         assert buffer[10:20] == big[100:110]
-        with pytest.raises((BufferError, TypeError)):
-            file.readinto(b"read-only")  # type: ignore[arg-type]
+
+
+def _bytes(buffer: Any) -> bytes:
+    # numpy has no format for times.
+    return buffer.tobytes() if isinstance(buffer, np.ndarray) else bytes(buffer)
+
+
+def _buffers() -> list[tuple[Any, int]]:
+    """Buffers of items that are no u8, and how many bytes each has."""
+    return [
+        (np.zeros(1000, "f4"), 4000),
+        (np.zeros((10, 10), "i1"), 100),
+        (np.zeros(5, "M8[s]"), 40),
+        (np.zeros(3, "f4,i2"), 18),
+        (array.array("i", [0] * 10), 40),
+        ((ctypes.c_char * 16)(), 16),
+        (ctypes.c_double(), 8),
+        (memoryview(np.zeros(1000, "f8"))[10:20], 80),
+        (mmap.mmap(-1, 4096), 4096),
+        (np.zeros(300_000, "f8"), 2_400_000),
+        (np.zeros(0, "f4"), 0),
+    ]
+
+
+@pytest.mark.parametrize("nth", range(len(_buffers())))
+def test_a_buffer_has_any_items(testbed: Testbed, big: bytes, nth: int) -> None:
+    with foreread.open(testbed.url("big"), **testbed.options) as file:
+        buffer, length = _buffers()[nth]
+        file.seek(100)
+        assert file.readinto(buffer) == length
+        assert _bytes(buffer) == big[100 : 100 + length]
+        assert file.tell() == 100 + length
+        buffer, length = _buffers()[nth]
+        assert file.read_into_at(7, buffer) == length
+        assert _bytes(buffer) == big[7 : 7 + length]
+
+
+def test_a_buffer_that_cannot_be_filled_is_an_error(testbed: Testbed) -> None:
+    fixed = np.zeros(4)
+    fixed.flags.writeable = False
+    with foreread.open(testbed.url("big"), **testbed.options) as file:
+        for fill in (file.readinto, functools.partial(file.read_into_at, 0)):
+            for wrong, text in (
+                (b"abc", "bytes is read-only"),
+                (fixed, "ndarray is read-only"),
+                (memoryview(b"abc"), "memoryview is read-only"),
+                (5, "int has none"),
+                ("text", "str has none"),
+            ):
+                with pytest.raises(TypeError, match=text):
+                    fill(wrong)
+            for wrong in (
+                np.zeros(10)[::2],
+                np.zeros((4, 4), order="F"),
+                memoryview(bytearray(9))[::3],
+            ):
+                with pytest.raises(BufferError, match="not C-contiguous"):
+                    fill(wrong)
+        assert file.tell() == 0
+
+
+def test_a_buffer_is_held_while_it_is_filled(testbed: Testbed) -> None:
+    testbed.set_object("held", 1 << 20)
+    expected = testbed.bytes_of("held")
+    buffer = bytearray(1 << 20)
+    with foreread.open(testbed.url("held"), **testbed.options) as file:
+        testbed.reset()
+        testbed.faults("stall,kind=get,count=1")
+        thread = threading.Thread(target=file.readinto, args=(buffer,))
+        thread.start()
+        while not testbed.counters()["in_flight"]:
+            pass
+        with pytest.raises(BufferError):
+            buffer.clear()
+        testbed.faults()
+        thread.join(60)
+    assert buffer == expected
+    buffer.clear()
+
+
+def test_an_offset_that_is_too_large_is_an_error(testbed: Testbed) -> None:
+    with foreread.open(testbed.url("small"), **testbed.options) as file:
+        assert file.read_at((1 << 63) - 1, 5) == b""
+        for call in (
+            lambda: file.read_at(1 << 63, 5),
+            lambda: file.read_at(0, 1 << 63),
+            lambda: file.read_at(-(1 << 63) - 1, 5),
+            lambda: file.read_into_at(1 << 64, bytearray(5)),
+            lambda: file.read_ranges([(0, 5), (1 << 63, 5)]),
+        ):
+            with pytest.raises(ValueError, match=r"below 2\*\*63"):
+                call()
+        with pytest.raises(TypeError):
+            file.read_at("0", 5)  # type: ignore[arg-type]
 
 
 def test_ranges_reach_the_storage_together(testbed: Testbed) -> None:
@@ -285,8 +383,9 @@ def test_ctrl_c_ends_a_wait(testbed: Testbed, read: str) -> None:
 def test_local_files_are_read(tmp_path: Path) -> None:
     path = tmp_path / "some file"
     path.write_bytes(bytes(range(256)) * 100)
-    for url in (str(path), f"file://{path}"):
+    for url in (str(path), path, f"file://{path}"):
         with foreread.open(url) as file:
+            assert file.name == str(url)
             assert file.read_at(10, 5) == bytes(range(10, 15))
             assert file.size == 25600
     with pytest.raises(FileNotFoundError):

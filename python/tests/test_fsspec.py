@@ -8,15 +8,17 @@ import io
 import pickle
 import threading
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import fsspec
+import numpy as np
 import pytest
 from fsspec import AbstractFileSystem
 
 import foreread
 from conftest import Gate, Testbed
-from foreread.fsspec import ForereadFileSystem
+from foreread.fsspec import ForereadFileSystem, Prefetch
 
 
 @pytest.fixture
@@ -187,6 +189,23 @@ def test_bytes_are_those_of_the_object(fs: Any, testbed: Testbed, big: bytes) ->
         assert file.readline() == big[(1 << 20) + 100 :].split(b"\n", 1)[0] + b"\n"
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"default_cache": "none"},  # Dask
+        {"default_fill_cache": False, "default_cache_type": "first"},  # kerchunk
+        {"block_size": 1 << 20, "cache_type": "readahead", "cache_options": {}},
+    ],
+)
+def test_what_describes_another_cache_changes_nothing(
+    fs: Any, testbed: Testbed, options: dict[str, Any]
+) -> None:
+    with fs.open("testbed/small", mode="rb", **options) as file:
+        assert file.read() == testbed.bytes_of("small")
+    with pytest.raises(TypeError, match=r"'defualt_cache'; known are .*default_cache"):
+        fs.open("testbed/small", defualt_cache="none", **options)
+
+
 def test_text_is_decoded(fs: Any, testbed: Testbed) -> None:
     with fs.open("testbed/small", "r", encoding="latin-1", newline="") as file:
         assert file.read() == testbed.bytes_of("small").decode("latin-1")
@@ -219,6 +238,10 @@ def test_a_range_that_fails_is_an_exception_in_its_place(fs: Any, testbed: Testb
     found = fs.cat_ranges(["testbed/small", "testbed/none"], [0, 0], [10, 10])
     assert found[0] == small[:10]
     assert isinstance(found[1], FileNotFoundError)
+    assert fs.cat_ranges(["testbed/small"] * 2, np.int64(5), np.uint32(10)) == [small[5:10]] * 2
+    found = fs.cat_ranges(["testbed/small"] * 2, np.array([0, 10]), [np.int64(10), np.uint8(20)])
+    assert found == [small[:10], small[10:20]]
+    assert fs.cat_file("testbed/small", np.uint64(7), np.int16(-5)) == small[7:-5]
     with pytest.raises(FileNotFoundError):
         fs.cat_ranges(["testbed/small", "testbed/none"], [0, 0], [10, 10], on_error="raise")
     with pytest.raises(ValueError, match="equally many"):
@@ -264,6 +287,39 @@ def test_urls_are_chained(testbed: Testbed) -> None:
     assert first is second, "one file system for all URLs of a store"
 
 
+def test_a_block_cache_of_fsspec_is_put_before_it(testbed: Testbed, tmp_path: Any) -> None:
+    testbed.set_object("blocks", 2 << 20)
+    data = testbed.bytes_of("blocks")
+    options = {
+        "foreread": {"target_protocol": "s3", **testbed.options},
+        "blockcache": {"cache_storage": str(tmp_path)},
+    }
+    ForereadFileSystem(**options["foreread"]).invalidate_cache()
+
+    def opened() -> Any:
+        fs, path = fsspec.core.url_to_fs("blockcache::foreread://testbed/blocks", **options)
+        return fs.open(path, block_size=1 << 18)
+
+    with opened() as file:
+        file.seek(1000)
+        assert file.read(3) == data[1000:1003]
+        assert file.tell() == 1003
+        buffer = bytearray(100)
+        assert file.readinto(buffer) == 100
+        assert buffer == data[1003:1103]
+        assert file.read_ranges([(5, 10), (1 << 18, 7)]) == [data[5:15], data[1 << 18 :][:7]]
+        assert file.read_at((2 << 20) - 2, 5) == data[-2:]
+        assert file.read_at(2 << 20, 5) == b""
+    assert file.closed
+    # What was read lies in the file of the cache.
+    stored = next(path for path in tmp_path.iterdir() if path.name != "cache")
+    assert stored.read_bytes()[: 1 << 18] == data[: 1 << 18]
+    with opened() as file:
+        # It takes the block after the last one, too.
+        assert file.cache.blocks - {8} == {0, 1, 7}
+        assert file.read() == data
+
+
 def test_a_file_system_is_pickled(fs: Any, testbed: Testbed) -> None:
     again = pickle.loads(pickle.dumps(fs))
     assert again.cat_file("testbed/tree/a") == testbed.bytes_of("tree/a")
@@ -296,6 +352,172 @@ def test_files_are_copied_with_progress(fs: Any, testbed: Testbed, tmp_path: Any
     told = fsspec.callbacks.Callback()
     fs.get_file("testbed/big", str(tmp_path / "again"), callback=told)
     assert told.size == told.value == 64 << 20
+
+
+def _scattered(testbed: Testbed, folder: str, count: int, size: int) -> list[str]:
+    """Names of new files, in no order, and twice as many beside them that nobody asks for."""
+    testbed.set_objects([f"{folder}/{nth:03}" for nth in range(3 * count)], size)
+    return [f"{folder}/{nth * 37 % (3 * count):03}" for nth in range(count)]
+
+
+@pytest.mark.parametrize("how", ["get", "listed", "awaited", "cat"])
+def test_files_that_are_wanted_together_cost_a_request_each(
+    testbed: Testbed, tmp_path: Any, how: str
+) -> None:
+    names = _scattered(testbed, f"together-{how}", 100, 20_000)
+    fs = ForereadFileSystem("s3", skip_instance_cache=True, **testbed.options)
+    fs.invalidate_cache()
+    paths = [f"testbed/{name}" for name in names]
+    local = [str(tmp_path / "in" / str(nth)) for nth in range(100)]
+    if how == "listed":
+        fs.ls(f"testbed/together-{how}")
+    testbed.reset()
+    if how == "cat":
+        data = fs.cat(paths)
+        found = [data[path] for path in paths]
+    else:
+        if how == "awaited":
+            asyncio.run(fs._get(paths, local, batch_size=4))
+        else:
+            fs.get(paths, local)
+        found = [Path(path).read_bytes() for path in local]
+    counters = testbed.counters()
+    gets = [request["key"] for request in testbed.requests() if request["kind"] == "get"]
+    assert sorted(key for key in gets if key in names) == sorted(names)
+    # What lies beside the last ones may be fetched when the order is over: up to 20 were seen.
+    assert len(gets) < (150 if how == "cat" else 110)
+    assert counters["head"] == 0
+    assert counters["list"] <= 2
+    assert counters["in_flight_max"] > 10
+    assert not fs.is_told()
+    for nth in (0, 50, 99):
+        assert found[nth] == testbed.bytes_of(names[nth])
+
+
+def test_a_tree_is_copied_as_by_fsspec(fs: Any, testbed: Testbed, tmp_path: Any) -> None:
+    testbed.set_objects(["copied/a", "copied/b/c", "copied/b/d/e", "copied/b/d/f"], 3_000)
+    testbed.set_object("copied/large", 9 << 20)
+    testbed.set_object("copied/larger", 10 << 20)
+    testbed.set_object("copied/none", 0)
+    fs.invalidate_cache()
+
+    def copy(get: Any, name: str) -> dict[str, bytes | None]:
+        below = tmp_path / name
+        (below / "there").mkdir(parents=True)
+        for nth, (source, target, options) in enumerate(
+            (
+                ("testbed/copied", "new", {"recursive": True}),
+                ("testbed/copied", "there", {"recursive": True}),
+                ("testbed/copied/", "there/flat", {"recursive": True}),
+                ("testbed/copied/b", "shallow", {"recursive": True, "maxdepth": 1}),
+                ("testbed/copied/b/*", "glob/", {}),
+                ("testbed/copied/*", "whole/", {"recursive": True}),
+                ("testbed/copied/a", "file", {}),
+                ("testbed/copied/a", "there/", {}),
+                ("testbed/copied/b", "no", {}),
+                (["testbed/copied/a", "testbed/copied/b/c"], "list/", {}),
+                (["testbed/copied/a"], [below / "listed"], {}),
+            )
+        ):
+            if isinstance(target, str):
+                target = str(below / target) + ("/" if target.endswith("/") else "")
+            get(source, target if get is own or nth < 10 else [str(target[0])], **options)
+        return {
+            str(path.relative_to(below)): path.read_bytes() if path.is_file() else None
+            for path in sorted(below.rglob("*"))
+        }
+
+    def of_fsspec(*args: Any, **kwargs: Any) -> None:
+        AbstractFileSystem.get(fs, *args, **kwargs)
+
+    own = fs.get
+    found = copy(own, "own")
+    assert found == copy(of_fsspec, "fsspec")
+    assert found["new/b/d/f"] == testbed.bytes_of("copied/b/d/f")
+    assert found["new/larger"] == testbed.bytes_of("copied/larger")
+    assert found["new/none"] == b""
+
+
+def test_local_paths_may_be_objects(fs: Any, testbed: Testbed, tmp_path: Any) -> None:
+    data = testbed.bytes_of("tree/a")
+    fs.get("testbed/tree/a", tmp_path / "one")
+    assert (tmp_path / "one").read_bytes() == data
+    fs.get("testbed/tree/a", tmp_path)
+    assert (tmp_path / "a").read_bytes() == data
+    fs.get(["testbed/tree/a"], [tmp_path / "two"])
+    assert (tmp_path / "two").read_bytes() == data
+    fs.get("testbed/tree", tmp_path / "tree", recursive=True)
+    assert (tmp_path / "tree/b/c").read_bytes() == testbed.bytes_of("tree/b/c")
+    fs.download("testbed/tree/a", tmp_path / "three")
+    assert (tmp_path / "three").read_bytes() == data
+    asyncio.run(fs._get("testbed/tree/a", tmp_path / "four"))
+    assert (tmp_path / "four").read_bytes() == data
+    fs.get_file("testbed/tree/a", tmp_path / "five")
+    assert (tmp_path / "five").read_bytes() == data
+
+
+class Told(fsspec.callbacks.Callback):  # type: ignore[misc]
+    """A callback with a branch for each file, which were not told at the same time."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.branches: dict[tuple[str, str], Any] = {}
+        self.closed = 0
+
+    def branched(self, path_1: str, path_2: str, **kwargs: Any) -> Any:
+        told = self
+
+        class Branch(fsspec.callbacks.Callback):  # type: ignore[misc]
+            def close(self) -> None:
+                told.closed += 1
+
+        branch = self.branches[path_1, path_2] = Branch()
+        return branch
+
+
+def test_progress_is_told_of_files_and_of_bytes(fs: Any, testbed: Testbed, tmp_path: Any) -> None:
+    sizes = {f"progress/{nth}": nth * 1000 for nth in range(20)}
+    sizes |= {"progress/large-1": 5 << 20, "progress/large-2": 9 << 20}
+    for name, size in sizes.items():
+        testbed.set_object(name, size)
+    fs.invalidate_cache()
+    told = Told()
+    paths = {f"testbed/{name}": str(tmp_path / name) for name in sizes}
+    fs.get(list(paths), list(paths.values()), callback=told)
+    assert (told.size, told.value, told.closed) == (22, 22, 22)
+    assert told.branches.keys() == set(paths.items())
+    for name, size in sizes.items():
+        branch = told.branches[f"testbed/{name}", str(tmp_path / name)]
+        assert (branch.size, branch.value) == (size, size)
+        assert (tmp_path / name).stat().st_size == size
+
+
+def test_the_first_error_ends_a_copy(fs: Any, testbed: Testbed, tmp_path: Any) -> None:
+    with pytest.raises(FileNotFoundError, match="none"):
+        fs.get("testbed/none", tmp_path / "none")
+    assert not (tmp_path / "none").exists()
+    many = [f"testbed/tree/{name}" for name in ("a", "none", "b/c")] * 20
+    with pytest.raises(FileNotFoundError, match="none"):
+        fs.get(many, [str(tmp_path / str(nth)) for nth in range(60)])
+    testbed.set_objects([f"large/{nth}" for nth in range(9)], 2 << 20)
+    fs.invalidate_cache()
+    (tmp_path / "5").mkdir()
+    with pytest.raises(IsADirectoryError):
+        fs.get(
+            [f"testbed/large/{nth}" for nth in range(9)],
+            [str(tmp_path / str(nth)) for nth in range(9)],
+        )
+    assert not [each.name for each in threading.enumerate() if "foreread-get" in each.name]
+
+
+def test_an_order_of_the_program_is_not_taken_back(
+    fs: Any, testbed: Testbed, tmp_path: Any
+) -> None:
+    names = [f"testbed/{name}" for name in _scattered(testbed, "kept", 30, 1000)]
+    with fs.prefetch(names):
+        fs.get(names[:20], [str(tmp_path / str(nth)) for nth in range(20)])
+        assert fs.is_told()
+    assert not fs.is_told()
 
 
 def test_versions_are_told(fs: Any, testbed: Testbed) -> None:
@@ -351,6 +573,85 @@ def test_a_write_is_seen_by_what_has_looked_before(testbed: Testbed) -> None:
         assert other.info(name, name)["size"] == 5
 
 
+#: The same, awaited.
+AWAITED: list[Callable[[Any, str], Any]] = [
+    lambda fs, path: fs._pipe_file(path, b"12345"),
+    lambda fs, path: fs._pipe_file(path=f"s3://{path}", value=b"12345"),
+    lambda fs, path: fs._pipe({path: b"12345"}),
+    lambda fs, path: fs._put_file("/here", path),
+    lambda fs, path: fs._cp_file("testbed/tree/a", path2=path),
+    lambda fs, path: fs._copy("testbed/tree/a", path),
+    lambda fs, path: fs._touch(path),
+]
+
+
+class Awaited(Writer):
+    """The same client, which is awaited: what waits is refused."""
+
+    async_impl = True
+    asynchronous = True
+
+    def pipe_file(self, path: str, value: bytes, **kwargs: Any) -> None:
+        raise RuntimeError("this client is awaited")
+
+    async def _pipe_file(self, path: str, value: bytes, **kwargs: Any) -> None:
+        await asyncio.sleep(0)
+        Writer.pipe_file(self, path, value)
+
+    async def _put_file(self, lpath: str, rpath: str, **kwargs: Any) -> None:
+        await self._pipe_file(rpath, b"")
+
+    async def _cp_file(self, path1: str, path2: str, **kwargs: Any) -> None:
+        await self._pipe_file(path2, b"")
+
+    async def _touch(self, path: str, truncate: bool = True, **kwargs: Any) -> None:
+        await self._pipe_file(path, b"")
+
+
+@pytest.mark.parametrize("kind", [Writer, Awaited])
+def test_a_write_that_is_awaited_is_seen(testbed: Testbed, kind: type[Writer]) -> None:
+    other = foreread._native.Store("s3://testbed", **testbed.options)
+
+    async def write() -> None:
+        for nth, write in enumerate(AWAITED):
+            fs = ForereadFileSystem(
+                "s3", asynchronous=True, skip_instance_cache=True, **testbed.options
+            )
+            fs._writer = kind(testbed)
+            name = f"tree/awaited-{kind.__name__}-{nth}"
+            with pytest.raises(FileNotFoundError):
+                other.info(name, name)
+            await write(fs, f"testbed/{name}")
+            assert other.info(name, name)["size"] == 5
+
+    asyncio.run(write())
+
+
+def test_writes_that_are_awaited_go_to_the_target(tmp_path: Any) -> None:
+    async def write() -> None:
+        fs = ForereadFileSystem("file", asynchronous=True)
+        path = str(tmp_path / "written")
+        await fs._pipe_file(path, b"one")
+        assert await fs._cat_file(path) == b"one"
+        await fs._pipe_file(path, b"three")
+        assert await fs._cat_file(path) == b"three"
+        await fs._cp_file(path, f"{path}-2")
+        await fs._put_file(path, f"{path}-3")
+        assert await fs._find(str(tmp_path)) == [path, f"{path}-2", f"{path}-3"]
+        await fs._rm_file(f"{path}-3")
+        await fs._rm(f"{path}-2")
+        assert await fs._find(str(tmp_path)) == [path]
+        await fs._mkdir(str(tmp_path / "a"))
+        await fs._makedirs(str(tmp_path / "a/b"), exist_ok=True)
+        assert await fs._isdir(str(tmp_path / "a/b"))
+        await fs._rm(str(tmp_path / "a"), recursive=True)
+        assert not await fs._exists(str(tmp_path / "a"))
+        with pytest.raises(FileNotFoundError):
+            await fs._rm_file(f"{path}-3")
+
+    asyncio.run(write())
+
+
 def test_a_write_that_fails_raises_the_error_of_the_target(testbed: Testbed) -> None:
     class Refuses(Writer):
         def pipe_file(self, path: str, value: bytes, **kwargs: Any) -> None:
@@ -360,6 +661,8 @@ def test_a_write_that_fails_raises_the_error_of_the_target(testbed: Testbed) -> 
     fs._writer = Refuses(testbed)
     with pytest.raises(OSError, match="its own of gs://testbed/a"):
         fs.pipe_file("gs://testbed/a", b"12345")
+    with pytest.raises(OSError, match="its own of gs://testbed/a"):
+        asyncio.run(fs._pipe_file("gs://testbed/a", b"12345"))
 
 
 def test_a_file_that_is_let_go_is_written(tmp_path: Any) -> None:
@@ -432,6 +735,29 @@ def test_no_more_of_an_order_is_ahead_than_is_said(
                 fs.cat_file(order[nth])
             assert len(gets()) <= files + count
     assert len(gets()) == len(set(gets()))
+
+
+def test_an_order_that_fails_in_part_is_taken_back() -> None:
+    class Stores:
+        def __init__(self, fails: bool) -> None:
+            self.fails = fails
+            self.calls: list[str] = []
+
+        def expect(self, paths: list[str], ahead: int | None) -> int:
+            self.calls.append("expect")
+            if self.fails:
+                raise PermissionError("its own")
+            return len(paths)
+
+        def expect_none(self) -> None:
+            self.calls.append("none")
+
+    taken, refused = Stores(False), Stores(True)
+    stores: Any = [(taken, {"a": "a"}), (refused, {"b": "b"})]
+    with pytest.raises(PermissionError, match="its own"), Prefetch(stores, None):
+        pass
+    assert taken.calls == ["expect", "none"]
+    assert not Prefetch.entered
 
 
 def test_what_is_said_to_be_ahead_is_checked(testbed: Testbed) -> None:

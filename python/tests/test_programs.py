@@ -171,6 +171,8 @@ def test_dask_reads_parquet(data: Data) -> None:
         storage_options={"target_protocol": "s3", **data.options},
     )
     assert frame["value"].sum().compute() == pytest.approx(data.frame["value"].sum())
+    # It opens each file itself, to count the rows of its footer.
+    assert len(frame) == ROWS
 
 
 def test_zarr_reads_chunks(data: Data) -> None:

@@ -143,3 +143,26 @@ def test_errors_are_not_missing_keys(store: foreread.Store, made: Testbed) -> No
             asyncio.run(store.get("refused"))
     finally:
         made.faults()
+
+
+def test_arrays_are_written_through_the_target(tmp_path: Path) -> None:
+    from fsspec.implementations.local import LocalFileSystem
+    from zarr.storage import FsspecStore
+
+    from foreread.fsspec import ForereadFileSystem
+
+    fs = ForereadFileSystem("file", asynchronous=True, skip_instance_cache=True)
+    # As buckets do, it takes names in directories that there are none of.
+    fs._writer = LocalFileSystem(auto_mkdir=True, skip_instance_cache=True)
+    store = FsspecStore(fs, path=str(tmp_path / "w.zarr"))
+    array = zarr.open_array(store, mode="w", shape=(400, 400), chunks=(50, 50), dtype="f4")
+    array[:] = VALUES
+    assert (zarr.open_array(store, mode="r")[:] == VALUES).all()
+    # It is made anew, and nothing is left of what there was.
+    array = zarr.open_array(store, mode="w", shape=5, dtype="i2")
+    assert (array[:] == 0).all()
+    array[:] = 7
+    assert (zarr.open_array(str(tmp_path / "w.zarr"), mode="r")[:] == 7).all()
+    assert fs.find(str(tmp_path / "w.zarr")) == [
+        str(tmp_path / "w.zarr" / name) for name in ("c/0", "zarr.json")
+    ]

@@ -1,0 +1,215 @@
+"""Copies of files of a file system of fsspec to local ones, several at a time.
+
+::
+
+    names ─ opened together ─┬─ small files ──> one set of reads ─┬─> threads, which write
+                             └─ a large file ─> pieces, in order ─┘
+
+The order of the files is told to the engine, so that it fetches them and no others.
+"""
+
+from __future__ import annotations
+
+import concurrent.futures
+import contextlib
+import os
+import threading
+import types
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from fsspec.spec import AbstractFileSystem
+from fsspec.utils import stringify_path
+
+from foreread import _native
+
+if TYPE_CHECKING:
+    from foreread.fsspec import ForereadFileSystem
+
+#: A name, where it is copied to, and the open file.
+Copy = tuple[str, str, _native.Handle]
+
+#: Bytes that are copied of a file at a time. Lower costs calls; higher costs memory.
+COPIED_BYTES = 4 << 20
+
+#: The longest file that is read as a whole together with others, in bytes. Lower: files of middle
+#: size come one by one. Higher costs memory.
+SMALL_BYTES = 1 << 20
+
+#: How much is read together at most: files, which are opened together, too, and bytes. Lower: the
+#: storage waits between two sets. Higher costs memory, and versions are older when they are read.
+TOGETHER = 256
+TOGETHER_BYTES = 8 << 20
+
+#: Threads that copy. Lower: large files come one after another. Higher costs memory.
+THREADS = 4
+
+#: The fewest files whose order is told. Lower: a directory may be listed for a few names of it.
+#: Higher: what lies beside a few files may be fetched with them.
+TOLD = 8
+
+
+def local(path: Any) -> Any:
+    """A local path, or several, as texts."""
+    if isinstance(path, list | tuple):
+        return [stringify_path(each) for each in path]
+    return stringify_path(path)
+
+
+def pairs(fs: ForereadFileSystem, *args: Any, **kwargs: Any) -> list[tuple[str, str]]:
+    """What `get` of fsspec copies with these arguments, and where to."""
+    found: list[tuple[str, str]] = []
+
+    def get_file(rpath: str, lpath: str, **_: Any) -> None:
+        found.append((rpath, lpath))
+
+    asked = types.SimpleNamespace(expand_path=fs.expand_path, isdir=fs.isdir, get_file=get_file)
+    AbstractFileSystem.get(asked, *args, **kwargs)
+    return found
+
+
+@contextlib.contextmanager
+def told(fs: ForereadFileSystem, paths: Sequence[str]) -> Iterator[None]:
+    """Tells the engine that `paths` are read in this order, unless the program has told one."""
+    with contextlib.ExitStack() as stack:
+        if len(paths) >= TOLD and not fs.is_told():
+            # What is wrong with a name, its open says.
+            with contextlib.suppress(OSError):
+                stack.enter_context(fs.prefetch(paths))
+        yield
+
+
+def get(fs: ForereadFileSystem, wanted: list[tuple[str, str]], callback: Any) -> None:
+    """Copies files to local paths. Directories are made. The first error is raised, and ends what
+    is under way."""
+    callback.set_size(len(wanted))
+    above: set[str] = set()
+    if len(wanted) > 1:
+        for rpath, _ in wanted:
+            parent = os.path.dirname(fs._strip_protocol(rpath))
+            while parent and parent not in above:
+                above.add(parent)
+                parent = os.path.dirname(parent)
+    files = []
+    for rpath, lpath in wanted:
+        if fs._strip_protocol(rpath) in above:
+            os.makedirs(lpath, exist_ok=True)
+            callback.relative_update(1)
+        else:
+            files.append((rpath, lpath))
+    with told(fs, [rpath for rpath, _ in files]):
+        copies = Copies(callback)
+        _run(copies, _units(fs, files, callback))
+
+
+def _units(
+    fs: ForereadFileSystem, files: list[tuple[str, str]], callback: Any
+) -> Iterator[list[Copy]]:
+    """Files that one thread copies: a large one, or several small ones."""
+    for start in range(0, len(files), TOGETHER):
+        together = files[start : start + TOGETHER]
+        handles: dict[str, Any] = {}
+        for store, keys in fs._by_store([rpath for rpath, _ in together]):
+            opened = store.open_together(list(keys.values()), True)
+            handles.update(zip(keys, opened, strict=True))
+        small: list[Copy] = []
+        small_bytes = 0
+        for rpath, lpath in together:
+            handle = handles[rpath]
+            if isinstance(handle, BaseException):
+                if not fs.isdir(rpath):
+                    raise handle
+                os.makedirs(lpath, exist_ok=True)
+                callback.relative_update(1)
+            elif handle.size > SMALL_BYTES:
+                yield [(rpath, lpath, handle)]
+            else:
+                small.append((rpath, lpath, handle))
+                small_bytes += handle.size
+                if small_bytes >= TOGETHER_BYTES:
+                    yield small
+                    small, small_bytes = [], 0
+        if small:
+            yield small
+
+
+def _run(copies: Copies, units: Iterable[list[Copy]]) -> None:
+    units = iter(units)
+    first = next(units, None)
+    if first is None:
+        return
+    second = next(units, None)
+    if second is None:
+        # On this thread, whose waits Ctrl-C ends.
+        copies.copy(first)
+        return
+    pool = concurrent.futures.ThreadPoolExecutor(THREADS, "foreread-get")
+    try:
+        running = {pool.submit(copies.copy, first), pool.submit(copies.copy, second)}
+        for unit in units:
+            running.add(pool.submit(copies.copy, unit))
+            if len(running) > THREADS:
+                running = _ended(running)
+        while running:
+            running = _ended(running)
+    except BaseException as error:
+        copies.stopped.set()
+        # Who presses Ctrl-C does not wait for storage that says nothing.
+        pool.shutdown(wait=isinstance(error, Exception), cancel_futures=True)
+        raise
+    pool.shutdown()
+
+
+def _ended(running: set[Any]) -> set[Any]:
+    """Waits for one, raises the error of what has ended, and returns what has not."""
+    done, left = concurrent.futures.wait(running, return_when=concurrent.futures.FIRST_COMPLETED)
+    for each in done:
+        each.result()
+    return left
+
+
+class Copies:
+    """Copies that several threads make, with one callback."""
+
+    def __init__(self, callback: Any) -> None:
+        self._callback = callback
+        #: Callbacks of programs are not made for threads.
+        self._telling = threading.Lock()
+        self.stopped = threading.Event()
+
+    def copy(self, unit: list[Copy]) -> None:
+        if len(unit) == 1:
+            self._write(unit[0], self._pieces(unit[0][2]))
+            return
+        read = _native.read_together([(handle, 0, handle.size) for _, _, handle in unit])
+        # The bytes of a file are given up when it is written.
+        read.reverse()
+        for each in unit:
+            self._write(each, iter([read.pop()]))
+
+    def _pieces(self, handle: _native.Handle) -> Iterator[bytes]:
+        for start in range(0, handle.size, COPIED_BYTES):
+            yield handle.read_at(start, COPIED_BYTES)
+
+    def _write(self, copy: Copy, pieces: Iterator[bytes]) -> None:
+        rpath, lpath, handle = copy
+        with contextlib.ExitStack() as stack:
+            with self._telling:
+                child = self._callback.branched(rpath, lpath)
+                child.__enter__()
+                child.set_size(handle.size)
+            stack.callback(self._over, child)
+            os.makedirs(os.path.dirname(os.path.abspath(lpath)), exist_ok=True)
+            with open(lpath, "wb") as target:
+                for piece in pieces:
+                    if self.stopped.is_set():
+                        return
+                    target.write(piece)
+                    with self._telling:
+                        child.relative_update(len(piece))
+        with self._telling:
+            self._callback.relative_update(1)
+
+    def _over(self, child: Any) -> None:
+        with self._telling:
+            child.__exit__(None, None, None)
