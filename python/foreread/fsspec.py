@@ -312,7 +312,7 @@ class ForereadFileSystem(AsyncFileSystem, ChainedFileSystem):  # type: ignore[mi
         """All files below `path`, sorted: names, or with `detail` a dictionary of entries by name.
 
         Directories are listed ahead, and those below `maxdepth` are not. Nothing there is no
-        error.
+        error; a bucket that does not exist is one.
         """
         _check_depth(maxdepth)
         path = self._strip_protocol(path)

@@ -129,6 +129,71 @@ def test_names_are_those_of_the_target(fs: Any) -> None:
         fs.info("gs://bucket/key")
 
 
+@pytest.mark.parametrize("how", ["exists", "isdir", "isfile"])
+def test_a_bucket_that_does_not_exist_is_no_directory(fs: Any, how: str) -> None:
+    assert getattr(fs, how)("no-bucket") is False
+    assert asyncio.run(getattr(fs, f"_{how}")("no-bucket")) is False
+
+
+@pytest.mark.parametrize("how", ["info", "ls", "find", "du", "open", "cat_file"])
+def test_a_bucket_that_does_not_exist_is_named(fs: Any, how: str) -> None:
+    with pytest.raises(FileNotFoundError, match="bucket s3://no-bucket does not exist"):
+        getattr(fs, how)("no-bucket")
+    if how not in ("du", "open"):
+        with pytest.raises(FileNotFoundError, match="bucket s3://no-bucket does not exist"):
+            asyncio.run(getattr(fs, f"_{how}")("no-bucket"))
+
+
+def test_a_directory_of_a_bucket_that_does_not_exist_is_not_empty(fs: Any) -> None:
+    for call in (fs.ls, fs.find):
+        with pytest.raises(FileNotFoundError, match="bucket s3://no-bucket does not exist"):
+            call("no-bucket/a")
+    assert fs.find("testbed/none") == []
+
+
+def test_a_bucket_is_no_file(fs: Any) -> None:
+    for call in (fs.open, fs.cat_file):
+        with pytest.raises(FileNotFoundError, match="s3://testbed is no file"):
+            call("testbed")
+
+
+def test_a_bucket_that_is_refused_is_an_error(testbed: Testbed) -> None:
+    wrong = ForereadFileSystem("s3", **testbed.options | {"key": "other", "secret": "wrong"})
+    for call in (wrong.exists, wrong.info, wrong.ls, wrong.find):
+        with pytest.raises(PermissionError):
+            call("testbed")
+
+
+def test_an_empty_bucket_is_an_empty_directory() -> None:
+    testbed = Testbed({})
+    try:
+        fs = ForereadFileSystem("s3", **testbed.options)
+        assert fs.exists("testbed")
+        assert fs.info("testbed") == {"name": "testbed", "size": 0, "type": "directory"}
+        assert fs.ls("testbed") == fs.find("testbed") == []
+        assert fs.du("testbed") == 0
+    finally:
+        testbed.stop()
+
+
+@pytest.mark.parametrize("before", ["ls", "find", "info", "cat_file"])
+def test_a_bucket_that_has_answered_is_not_asked_for(
+    fs: Any, testbed: Testbed, before: str
+) -> None:
+    getattr(fs, before)("testbed/tree/a" if before in ("info", "cat_file") else "testbed/tree")
+    testbed.reset()
+    assert fs.isdir("testbed")
+    assert testbed.counters()["list"] == testbed.counters()["head"] == 0
+
+
+@pytest.mark.parametrize("how", ["info", "ls", "open", "cat_file"])
+def test_a_name_that_is_missing_is_told_as_it_was_asked_for(fs: Any, how: str) -> None:
+    for name in ("missing", "tree/missing", "missing/below"):
+        with pytest.raises(FileNotFoundError) as raised:
+            getattr(fs, how)(f"testbed/{name}")
+        assert raised.value.filename == name
+
+
 def test_a_tree_is_found_in_few_requests(testbed: Testbed, fs: Any) -> None:
     names = [f"many/d{nth // 5:03}/f{nth % 5}" for nth in range(1500)]
     names += [f"many/d{nth:03}/e/g" for nth in range(0, 300, 3)]
