@@ -163,6 +163,7 @@ class Store:
         paths: Sequence[str],
         returns_errors: Literal[False] = False,
         reads: Sequence[tuple[int, int] | None] | None = None,
+        fresh: bool = False,
         to: None = None,
     ) -> builtins.list[Handle]: ...
     @overload
@@ -171,6 +172,7 @@ class Store:
         paths: Sequence[str],
         returns_errors: Literal[True],
         reads: Sequence[tuple[int, int] | None] | None = None,
+        fresh: bool = False,
         to: None = None,
     ) -> builtins.list[Handle | Exception]: ...
     @overload
@@ -179,6 +181,7 @@ class Store:
         paths: Sequence[str],
         returns_errors: Literal[False] = False,
         reads: Sequence[tuple[int, int] | None] | None = None,
+        fresh: bool = False,
         *,
         to: Completions,
     ) -> Future[builtins.list[Handle]]: ...
@@ -188,6 +191,7 @@ class Store:
         paths: Sequence[str],
         returns_errors: Literal[True],
         reads: Sequence[tuple[int, int] | None] | None = None,
+        fresh: bool = False,
         *,
         to: Completions,
     ) -> Future[builtins.list[Handle | Exception]]: ...

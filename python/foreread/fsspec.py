@@ -31,7 +31,9 @@ from fsspec.utils import stringify_path
 
 from foreread import _native, _options
 from foreread._async import completions
-from foreread._file import File
+from foreread._fsspec_file import ForereadFile, UnreadFile
+from foreread._native import VersionChanged
+from foreread._ranges import Asked, asked, changed, checked, extent, placed, put, reads
 
 __all__ = ["ForereadFile", "ForereadFileSystem", "Prefetch"]
 
@@ -79,36 +81,6 @@ WRITES = {
 }
 
 
-class ForereadFile(File):
-    """A file of a `ForereadFileSystem`: a `foreread.File` with what fsspec's files have."""
-
-    def __init__(
-        self,
-        url: str,
-        handle: _native.Handle,
-        options: dict[str, Any],
-        fs: ForereadFileSystem,
-        path: str,
-    ) -> None:
-        super().__init__(url, handle, options)
-        self.fs = fs
-        self.path = path
-
-    @property
-    def full_name(self) -> str:
-        """The URL."""
-        return self.name
-
-    @property
-    def details(self) -> dict[str, Any]:
-        """The entry of the file, as `info` has it."""
-        return {"name": self.path, "size": self.size, "type": "file"}
-
-    def __reduce_ex__(self, protocol: object, /) -> tuple[Any, ...]:
-        handle = self._open()
-        return (_again, (self.fs, self.path, handle.key, handle.version, self._position))
-
-
 class Prefetch:
     """Files that are fetched ahead of a program, in their order. See `prefetch`."""
 
@@ -128,16 +100,6 @@ class Prefetch:
     def __exit__(self, *_: object) -> None:
         for store, _keys in self._stores:
             store.expect_none()
-
-
-def _again(
-    fs: ForereadFileSystem, path: str, key: str, version: _native.Version, position: int
-) -> ForereadFile:
-    """The file that was pickled, at its version. Sends nothing."""
-    store, _, _ = fs._place(path)
-    file = fs._file(path, store.open_version(key, version))
-    file.seek(position)
-    return file
 
 
 class ForereadFileSystem(AsyncFileSystem, ChainedFileSystem):  # type: ignore[misc]
@@ -363,22 +325,41 @@ class ForereadFileSystem(AsyncFileSystem, ChainedFileSystem):  # type: ignore[mi
         unknown = [name for name in kwargs if name not in IDLE_OF_OPEN]
         if unknown:
             raise TypeError(f"unknown option {unknown[0]!r}; known are {', '.join(IDLE_OF_OPEN)}")
-        store, key, _ = self._place(path)
-        return self._file(path, store.open(key, fresh=False))
-
-    def _file(self, path: str, handle: _native.Handle) -> ForereadFile:
-        return ForereadFile(self._url(path), handle, self._options, self, path)
+        return UnreadFile(self._url(path), self._handle(path), self._options, self, path)
 
     def cat_file(
         self, path: str, start: int | None = None, end: int | None = None, **kwargs: Any
     ) -> bytes:
         """The bytes of a file from `start` to before `end`; negative ones count from its end."""
         handle = self._handle(path)
-        return handle.read_at(*_extent(handle.size, start, end))
+        try:
+            return handle.read_at(*extent(handle.size, start, end))
+        except VersionChanged:
+            handle = self._handle(path, fresh=True)
+            return handle.read_at(*extent(handle.size, start, end))
 
-    def _handle(self, path: str) -> _native.Handle:
+    def _handle(self, path: str, fresh: bool = False) -> _native.Handle:
         store, key, _ = self._place(self._strip_protocol(path))
-        return store.open(key, fresh=False)
+        return store.open(key, fresh)
+
+    def head(self, path: str, size: int = 1024) -> bytes:
+        """The first bytes of a file."""
+        return self.cat_file(path, 0, size)
+
+    def tail(self, path: str, size: int = 1024) -> bytes:
+        """The last bytes of a file."""
+        return self.cat_file(path, -size) if size > 0 else b""
+
+    def read_block(
+        self, fn: str, offset: int, length: int | None, delimiter: bytes | None = None
+    ) -> bytes:
+        """The bytes of a part of a file, from after a delimiter to after one, if it is given."""
+        try:
+            return bytes(super().read_block(fn, offset, length, delimiter))
+        except VersionChanged:
+            # Which is what the next `open` begins with.
+            self._handle(fn, fresh=True)
+            return bytes(super().read_block(fn, offset, length, delimiter))
 
     def cat_ranges(
         self,
@@ -392,22 +373,27 @@ class ForereadFileSystem(AsyncFileSystem, ChainedFileSystem):  # type: ignore[mi
         """The bytes of several ranges, of one file or several, in order.
 
         All are in flight before any is waited for. With `on_error="return"` the list has the
-        exceptions of those that failed.
+        exceptions of those that failed. Ranges of one file are of one version.
         """
+        wanted = asked(paths, starts, ends)
+        found = self._ranges(wanted, on_error)
+        place, again = changed(wanted, found)
+        if place:
+            put(found, place, self._ranges(again, on_error, fresh=True))
+        return checked(found, on_error)
+
+    def _ranges(self, wanted: Asked, on_error: str, fresh: bool = False) -> list[Any]:
+        """Bytes or errors; an error of opening is raised unless they are to be returned."""
         handles: dict[str, Any] = {}
-        for store, keys in self._by_store(paths):
+        for store, keys in self._by_store(wanted[0]):
             opened: list[Any]
             if on_error == "return":
-                opened = list(store.open_together(list(keys.values()), True))
+                opened = list(store.open_together(list(keys.values()), True, fresh=fresh))
             else:
-                opened = list(store.open_together(list(keys.values())))
+                opened = list(store.open_together(list(keys.values()), fresh=fresh))
             handles.update(zip(keys, opened, strict=True))
-        reads, place = _reads(paths, starts, ends, handles)
-        if on_error == "return":
-            read: list[Any] = list(_native.read_together(reads, True))
-        else:
-            read = list(_native.read_together(reads))
-        return _placed(read, place, paths, handles)
+        ranges, place = reads(wanted, handles)
+        return placed(_native.read_together(ranges, True), place, wanted[0], handles)
 
     def cat(
         self, path: Any, recursive: bool = False, on_error: str = "raise", **kwargs: Any
@@ -432,24 +418,39 @@ class ForereadFileSystem(AsyncFileSystem, ChainedFileSystem):  # type: ignore[mi
     ) -> None:
         """Copies a file to the local path `lpath`. `callback` is told of its size and of each
         piece."""
-        if self.isdir(rpath):
+        try:
+            handle = self._handle(rpath)
+        except FileNotFoundError:
+            if not self.isdir(rpath):
+                raise
             os.makedirs(lpath, exist_ok=True)
             return
-        with self.open(rpath, "rb") as source:
+        if outfile is not None:
+            return self._copy(rpath, handle, outfile, callback)
+        os.makedirs(os.path.dirname(os.path.abspath(lpath)), exist_ok=True)
+        with open(lpath, "wb") as target:
+            self._copy(rpath, handle, target, callback)
+
+    def _copy(self, path: str, handle: _native.Handle, target: Any, callback: Any) -> None:
+        """Copies a file. If it turns out to be replaced, it is copied once more from its start."""
+        copied = 0
+        for is_last in (False, True):
             if callback is not None:
-                callback.set_size(source.size)
-            target = outfile
-            if target is None:
-                os.makedirs(os.path.dirname(os.path.abspath(lpath)), exist_ok=True)
-                target = open(lpath, "wb")
+                callback.set_size(handle.size)
             try:
-                while piece := source.read(COPIED_BYTES):
-                    written = target.write(piece)
+                while piece := handle.read_at(copied, COPIED_BYTES):
+                    target.write(piece)
+                    copied += len(piece)
                     if callback is not None:
-                        callback.relative_update(written)
-            finally:
-                if outfile is None:
-                    target.close()
+                        callback.absolute_update(copied)
+                return
+            except VersionChanged:
+                if is_last or (copied and not target.seekable()):
+                    raise
+            if copied:
+                target.seek(-copied, os.SEEK_CUR)
+                target.truncate()
+            copied, handle = 0, self._handle(path, fresh=True)
 
     def prefetch(self, paths: Iterable[str], ahead: int | str | None = None) -> Prefetch:
         """Tells that files will be read in this order, for as long as a `with` block lasts.
@@ -566,16 +567,19 @@ class ForereadFileSystem(AsyncFileSystem, ChainedFileSystem):  # type: ignore[mi
         except FileNotFoundError:
             return False
 
-    async def _handle_async(self, path: str) -> _native.Handle:
+    async def _handle_async(self, path: str, fresh: bool = False) -> _native.Handle:
         store, key, _ = self._place(self._strip_protocol(path))
-        return await store.open(key, fresh=False, to=completions())
+        return await store.open(key, fresh, to=completions())
 
     async def _cat_file(
         self, path: str, start: int | None = None, end: int | None = None, **kwargs: Any
     ) -> bytes:
         handle = await self._handle_async(path)
-        offset, length = _extent(handle.size, start, end)
-        return await handle.read_at(offset, length, completions())
+        try:
+            return await handle.read_at(*extent(handle.size, start, end), completions())
+        except VersionChanged:
+            handle = await self._handle_async(path, fresh=True)
+            return await handle.read_at(*extent(handle.size, start, end), completions())
 
     async def _cat_ranges(
         self,
@@ -587,22 +591,26 @@ class ForereadFileSystem(AsyncFileSystem, ChainedFileSystem):  # type: ignore[mi
         on_error: str = "return",
         **kwargs: Any,
     ) -> list[Any]:
+        wanted = asked(paths, starts, ends)
+        found = await self._ranges_async(wanted, on_error)
+        place, again = changed(wanted, found)
+        if place:
+            put(found, place, await self._ranges_async(again, on_error, fresh=True))
+        return checked(found, on_error)
+
+    async def _ranges_async(self, wanted: Asked, on_error: str, fresh: bool = False) -> list[Any]:
         handles: dict[str, Any] = {}
-        for store, keys in self._by_store(paths):
+        for store, keys in self._by_store(wanted[0]):
+            names, to = list(keys.values()), completions()
             opened: list[Any]
             if on_error == "return":
-                opened = list(
-                    await store.open_together(list(keys.values()), True, to=completions())
-                )
+                opened = list(await store.open_together(names, True, fresh=fresh, to=to))
             else:
-                opened = list(await store.open_together(list(keys.values()), to=completions()))
+                opened = list(await store.open_together(names, fresh=fresh, to=to))
             handles.update(zip(keys, opened, strict=True))
-        reads, place = _reads(paths, starts, ends, handles)
-        if on_error == "return":
-            read: list[Any] = list(await _native.read_together(reads, True, completions()))
-        else:
-            read = list(await _native.read_together(reads, to=completions()))
-        return _placed(read, place, paths, handles)
+        ranges, place = reads(wanted, handles)
+        read = await _native.read_together(ranges, True, completions())
+        return placed(read, place, wanted[0], handles)
 
     async def _get_file(self, rpath: str, lpath: Any, **kwargs: Any) -> None:
         await asyncio.to_thread(self.get_file, rpath, lpath, **kwargs)
@@ -708,46 +716,3 @@ def _found(entries: list[dict[str, Any]], path: str, maxdepth: int | None, detai
     if detail:
         return {entry["name"]: entry for entry in entries}
     return [entry["name"] for entry in entries]
-
-
-def _extent(size: int, start: int | None, end: int | None) -> tuple[int, int]:
-    """Where a range begins, and how long it is."""
-    first = 0 if start is None else start
-    last = size if end is None else end
-    first = max(size + first, 0) if first < 0 else first
-    last = size + last if last < 0 else last
-    return first, max(last - first, 0)
-
-
-def _reads(
-    paths: Sequence[str],
-    starts: int | Sequence[int | None] | None,
-    ends: int | Sequence[int | None] | None,
-    handles: dict[str, Any],
-) -> tuple[list[tuple[_native.Handle, int, int]], list[int]]:
-    """What is read, and of which of `paths` each is."""
-    first = _each(starts, len(paths))
-    last = _each(ends, len(paths))
-    if not len(first) == len(last) == len(paths):
-        raise ValueError("paths, starts and ends are equally many")
-    reads, place = [], []
-    for index, (path, start, end) in enumerate(zip(paths, first, last, strict=True)):
-        handle = handles[path]
-        if not isinstance(handle, BaseException):
-            reads.append((handle, *_extent(handle.size, start, end)))
-            place.append(index)
-    return reads, place
-
-
-def _each(given: int | Sequence[int | None] | None, count: int) -> Sequence[int | None]:
-    return [given] * count if given is None or isinstance(given, int) else given
-
-
-def _placed(
-    read: Iterable[Any], place: list[int], paths: Sequence[str], handles: dict[str, Any]
-) -> list[Any]:
-    """What was read, or the error of the file, for each of `paths`."""
-    out = [handles[path] for path in paths]
-    for index, data in zip(place, read, strict=True):
-        out[index] = data
-    return out

@@ -265,18 +265,19 @@ impl Store {
         run(py, &live.engine, to, future, move |py, object| Ok(Bound::new(py, Handle::new(&spec, object))?.into_any()))
     }
 
-    /// Opens several objects, as `open` without `fresh` does; their names are looked up together.
+    /// Opens several objects, as `open` does; their names are looked up together.
     /// Returns them in order. With `returns_errors` the list has exceptions where that failed;
     /// otherwise the first one is raised. `reads` tells for each where the bytes that are about to
     /// be read begin and end, if that is known: then they may be asked for before anything is
     /// known of the name.
-    #[pyo3(signature = (paths, returns_errors = false, reads = None, to = None))]
+    #[pyo3(signature = (paths, returns_errors = false, reads = None, fresh = false, to = None))]
     fn open_together<'py>(
         &self,
         py: Python<'py>,
         paths: Vec<String>,
         returns_errors: bool,
         reads: Option<Vec<Option<(u64, u64)>>>,
+        fresh: bool,
         to: Option<&Bound<'py, Completions>>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let live = self.live(py)?;
@@ -284,7 +285,7 @@ impl Store {
         let reads = reads.into_iter().flatten().chain(std::iter::repeat(None));
         let each = paths.into_iter().zip(reads).map(|(path, read)| {
             let asked = live.clone();
-            async move { asked.current(&path, false, read).await }
+            async move { asked.current(&path, fresh, read).await }
         });
         let each: Vec<_> = each.collect();
         let future = async move {
