@@ -52,6 +52,9 @@ SCHEMES = {
     "local": "file",
 }
 
+#: Those whose names begin with a bucket or a container.
+BUCKETS = ("s3", "gs", "az")
+
 #: Options that every file system of fsspec takes and that change nothing here.
 IDLE = (
     "use_listings_cache",
@@ -175,7 +178,7 @@ class ForereadFileSystem(AsyncFileSystem, ChainedFileSystem):  # type: ignore[mi
         for prefix in ("foreread://", "foreread::"):
             path = path.removeprefix(prefix)
         scheme, found, rest = path.partition("://")
-        if found and SCHEMES.get(scheme) in ("s3", "gs", "az"):
+        if found and SCHEMES.get(scheme) in BUCKETS:
             path = rest
         elif found and SCHEMES.get(scheme) == "file":
             path = rest
@@ -196,7 +199,8 @@ class ForereadFileSystem(AsyncFileSystem, ChainedFileSystem):  # type: ignore[mi
             raise ValueError(
                 f"{path} is no URL of {self.target_protocol}, which this file system reads"
             )
-        return type(self)._strip_protocol(path)
+        path = type(self)._strip_protocol(path)
+        return path.lstrip("/") if self._scheme in BUCKETS else path
 
     def _url(self, path: str) -> str:
         """The URL of a name."""
@@ -218,7 +222,7 @@ class ForereadFileSystem(AsyncFileSystem, ChainedFileSystem):  # type: ignore[mi
 
     def _is_top(self, path: str) -> bool:
         """Whether a stripped name is that of what has the buckets."""
-        return not path and self._scheme in ("s3", "gs", "az")
+        return not path and self._scheme in BUCKETS
 
     def _by_store(self, paths: Iterable[str]) -> Iterable[tuple[_native.Store, dict[str, str]]]:
         """The stores that names are in, and the path there of each name."""
@@ -273,6 +277,7 @@ class ForereadFileSystem(AsyncFileSystem, ChainedFileSystem):  # type: ignore[mi
     ) -> Any:
         """All files below `path`, sorted: names, or with `detail` a dictionary of entries by name.
 
+        With `withdirs` directories too, with `path` itself if it is one and no bucket.
         Directories are listed ahead, and those below `maxdepth` are not. Nothing there is no
         error; a bucket that does not exist is one.
         """

@@ -99,12 +99,27 @@ impl Live {
         }
     }
 
+    fn is_bucket(&self, path: &str) -> bool {
+        self.bucket.is_some() && path.is_empty()
+    }
+
+    /// Refuses names of which requests cannot tell: URLs resolve such parts.
+    fn check(&self, path: &str) -> Result<(), Error> {
+        let is_odd = path.starts_with('/') || path.split('/').any(|part| matches!(part, "." | ".."));
+        if !is_odd || self.bucket.is_none() {
+            return Ok(());
+        }
+        let text = "a name that begins with / or has a part . or .. cannot be asked for";
+        Err(Error::told(ErrorKind::NotFound, text, Some(path), false))
+    }
+
     /// The object at `path`; nothing for a directory. `read`: where the bytes that are about to be
     /// read begin and end, if it is a file.
     async fn look_up(&self, path: &str, read: Option<(u64, u64)>) -> Result<Option<Object>, Error> {
         if path.is_empty() {
             return self.find_root().await.map(|()| None);
         }
+        self.check(path)?;
         let (prefix, name) = path.rfind('/').map_or(("", path), |at| path.split_at(at + 1));
         let node = match read {
             Some((start, end)) => self.engine.look_up_to_read(prefix, name, start..end).await,
@@ -221,7 +236,7 @@ impl Store {
     }
 
     /// All files below `path`, or the file `path` itself, or nothing. With `directories`, those as
-    /// well; with `depth`, those at most so many directories down, 1 for the entries of `path`.
+    /// well, with `path` if it is one and no bucket; with `depth`, those at most so many directories down, 1 for the entries of `path`.
     /// Names begin with `root`.
     #[pyo3(signature = (path, root, directories = false, depth = None, to = None))]
     fn find<'py>(
@@ -236,12 +251,15 @@ impl Store {
         let live = self.live(py)?;
         let asked = live.clone();
         let future = async move {
-            let found = match list(&asked, &path, depth.unwrap_or(usize::MAX)).await {
+            match list(&asked, &path, depth.unwrap_or(usize::MAX)).await {
                 // That there is no bucket is of no key.
-                Err(error) if error.kind() == ErrorKind::NotFound && error.key().is_some() => Vec::new(),
-                found => found?,
-            };
-            Ok(found)
+                Err(error) if error.kind() == ErrorKind::NotFound && error.key().is_some() => Ok(Vec::new()),
+                Ok(mut found) if directories && !asked.is_bucket(&path) && !is_file(&path, &found) => {
+                    found.push((path, None));
+                    Ok(found)
+                }
+                found => found,
+            }
         };
         run(py, &live.engine, to, future, move |py, mut found| {
             found.retain(|(_, object)| directories || object.is_some());
@@ -381,6 +399,7 @@ fn named(error: Error, path: &str) -> Error {
 async fn list(live: &Live, path: &str, depth: usize) -> Result<Vec<Found>, Error> {
     let top = if path.is_empty() { String::new() } else { format!("{path}/") };
     let engine = &live.engine;
+    live.check(path)?;
     let (mut found, directories, listed) = entries(engine, top).await;
     let is_missing = matches!(&listed, Err(error) if error.kind() == ErrorKind::NotFound);
     match &live.bucket {
@@ -425,6 +444,11 @@ async fn list(live: &Live, path: &str, depth: usize) -> Result<Vec<Found>, Error
     Ok(found)
 }
 
+/// Whether a list of `path` is that of a file.
+fn is_file(path: &str, found: &[Found]) -> bool {
+    matches!(found, [(only, Some(_))] if only == path)
+}
+
 /// The entries of one directory, and the prefixes of its directories, with what came before an
 /// error.
 async fn entries(engine: &Shared, prefix: String) -> (Vec<Found>, Vec<String>, Result<(), Error>) {
@@ -445,7 +469,9 @@ async fn entries(engine: &Shared, prefix: String) -> (Vec<Found>, Vec<String>, R
 fn dictionaries<'py>(py: Python<'py>, root: &str, found: &[Found]) -> PyResult<Bound<'py, PyAny>> {
     let list = PyList::empty(py);
     for (path, object) in found {
-        list.append(info(py, &format!("{root}{path}"), object.as_ref())?)?;
+        let name = format!("{root}{path}");
+        let name = if path.is_empty() && name.len() > 1 { name.trim_end_matches('/') } else { &name };
+        list.append(info(py, name, object.as_ref())?)?;
     }
     Ok(list.into_any())
 }
