@@ -93,10 +93,11 @@ impl Live {
             return Ok(());
         }
         match self.engine.has_entries("").await {
-            Ok(_) => Ok(self.remember(None)),
-            Err(error) if error.kind() == ErrorKind::NotFound => Err(no_bucket(bucket)),
-            Err(error) => Err(error),
-        }
+            Err(error) if error.kind() == ErrorKind::NotFound => return Err(no_bucket(bucket)),
+            found => found?,
+        };
+        self.remember(None);
+        Ok(())
     }
 
     fn is_bucket(&self, path: &str) -> bool {
@@ -236,8 +237,8 @@ impl Store {
     }
 
     /// All files below `path`, or the file `path` itself, or nothing. With `directories`, those as
-    /// well, with `path` if it is one and no bucket; with `depth`, those at most so many directories down, 1 for the entries of `path`.
-    /// Names begin with `root`.
+    /// well, with `path` if it is one and no bucket; with `depth`, those at most so many
+    /// directories down, 1 for the entries of `path`. Names begin with `root`.
     #[pyo3(signature = (path, root, directories = false, depth = None, to = None))]
     fn find<'py>(
         &self,
