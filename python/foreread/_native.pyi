@@ -17,6 +17,7 @@ __all__ = [
     "Version",
     "VersionChanged",
     "View",
+    "end_idle",
     "place",
     "read_together",
     "set_cache",
@@ -236,5 +237,6 @@ def set_cache(
     key_file: str | None = None,
     bypass: bool | None = None,
 ) -> None: ...
+def end_idle(seconds: float) -> int: ...
 def stats() -> tuple[dict[str, Any], list[tuple[str, dict[str, Any]]]]: ...
 def stop() -> None: ...

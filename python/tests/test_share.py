@@ -42,6 +42,8 @@ def _obey(pipe: Any, options: dict[str, Any]) -> None:
             elif name == "take":
                 files[args[0].name] = args[0]
                 answer = None
+            elif name == "close":
+                answer = files.pop(args[0]).close()
             elif name == "read":
                 answer = files[args[0]].read_at(*args[1:])
             elif name == "ranges":

@@ -296,6 +296,21 @@ impl Shared {
         self.0.leave();
     }
 
+    /// Whether both are clones of one.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
+    /// Whether there are no more than so many clones, and no other process reads through it. It
+    /// ends when the last clone is dropped.
+    pub fn is_unused(&self, clones: usize) -> bool {
+        let serves = match self.0.place() {
+            Where::Here(own) => own.serving.as_ref().is_some_and(|serving| serving.clients() > 0),
+            Where::There => false,
+        };
+        !serves && Arc::strong_count(&self.0) <= clones
+    }
+
     /// Where futures of this engine run.
     ///
     /// Errors: no thread can be started.
