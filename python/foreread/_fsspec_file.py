@@ -1,14 +1,23 @@
-"""A file of a file system of fsspec, and how a cache of fsspec's is put before it."""
+"""Files of a file system of fsspec, and how a cache of fsspec's is put before one.
+
+::
+
+    open ──> UnreadFile ── first read, or size or version told ──> ForereadFile: one version
+                 └─ replaced meanwhile: opened afresh, once
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from foreread import _native
 from foreread._file import File
+from foreread._native import VersionChanged
 
 if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
+
     from foreread.fsspec import ForereadFileSystem
 
 #: Bytes of a block where a cache of fsspec's is put before a file: fsspec's own default.
@@ -17,6 +26,8 @@ BLOCK_BYTES = 5 << 20
 
 class ForereadFile(File):
     """A file of a `ForereadFileSystem`: a `foreread.File` with what fsspec's files have."""
+
+    _size_told = False
 
     def __init__(
         self,
@@ -42,6 +53,8 @@ class ForereadFile(File):
     def cache(self, cache: Any) -> None:
         handle: Any = self._open()
         raw = handle.handle if isinstance(handle, CachedHandle) else handle
+        # What is in a cache is of one version.
+        raw = _fix(self, raw)
         self._handle = raw if cache is None else CachedHandle(raw, cache)  # type: ignore[assignment]
 
     def _fetch_range(self, start: int, end: int) -> bytes:
@@ -104,6 +117,94 @@ class CachedHandle:
         data = self.read_at(offset, len(room))
         room[: len(data)] = data
         return len(data)
+
+
+class UnreadFile(ForereadFile):
+    """A file of which nothing was read: its version is what the first read finds.
+
+    It was opened at a version that may be a second old. If that was replaced, the first read
+    opens the file afresh. Not so once the version was told, or a size that is another one now:
+    what a program has computed from these would be of another file. Threads may read at once, and
+    one may fork meanwhile: there is no lock. The first one to be done says which version it is.
+    """
+
+    # Another thread's read makes it a `ForereadFile` at any moment: no `super()`, and no attribute
+    # of this class alone, after something was read.
+
+    def _first(self, read: Callable[..., Any], *args: Any) -> Any:
+        handle, position = self._open(), self._position
+        try:
+            found = read(self, *args)
+        except VersionChanged:
+            fresh = self.fs._handle(self.path, fresh=True)
+            if self.closed or (self._size_told and fresh.size != handle.size):
+                raise
+            version = _fix(self, fresh)
+            if version is handle:
+                raise
+        else:
+            version = _fix(self, handle)
+            if version is handle:
+                return found
+        self._handle, self._size, self._position = version, version.size, position
+        return read(self, *args)
+
+    @property
+    def size(self) -> int:
+        """Length in bytes."""
+        self._size_told = True
+        return self._size
+
+    @property
+    def version(self) -> _native.Version:
+        """The version that is read."""
+        return _fix(self, self._open()).version
+
+    def read_at(self, offset: int, length: int) -> bytes:
+        """`length` bytes at `offset`; fewer only at the end, none beyond it."""
+        found: bytes = self._first(File.read_at, offset, length)
+        return found
+
+    def read_into_at(self, offset: int, buffer: WriteableBuffer) -> int:
+        """Fills `buffer` from `offset` on. Returns how many bytes: fewer only at the end."""
+        count: int = self._first(File.read_into_at, offset, buffer)
+        return count
+
+    def read_ranges(self, ranges: Iterable[tuple[int, int]]) -> list[bytes]:
+        """The bytes of several ranges, (offset, length) each, in the same order."""
+        found: list[bytes] = self._first(File.read_ranges, list(ranges))
+        return found
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        """`size` bytes from the position on, or all that are left."""
+        found: bytes = self._first(File.read, size)
+        return found
+
+    def readinto(self, buffer: WriteableBuffer, /) -> int:
+        """Fills `buffer` from the position on. Returns how many bytes: fewer only at the end."""
+        count: int = self._first(File.readinto, buffer)
+        return count
+
+    def peek(self, size: int = 0, /) -> bytes:
+        """Bytes from the position on, which stays."""
+        found: bytes = self._first(File.peek, size)
+        return found
+
+    def seek(self, offset: int, whence: int = 0, /) -> int:
+        """Moves the position, in bytes from the start (0), the position (1) or the end (2)."""
+        self._size_told |= whence == 2
+        return ForereadFile.seek(self, offset, whence)
+
+    def __reduce_ex__(self, protocol: object, /) -> tuple[Any, ...]:
+        _fix(self, self._open())
+        return ForereadFile.__reduce_ex__(self, protocol)
+
+
+def _fix(file: ForereadFile, handle: _native.Handle) -> _native.Handle:
+    """The version of a file from now on: of this handle, unless it was said before."""
+    fixed: _native.Handle = file.__dict__.setdefault("_fixed", handle)
+    file.__class__ = ForereadFile
+    return fixed
 
 
 def _again(

@@ -17,6 +17,7 @@ __all__ = [
     "Version",
     "VersionChanged",
     "View",
+    "end_idle",
     "place",
     "read_together",
     "set_cache",
@@ -163,6 +164,7 @@ class Store:
         paths: Sequence[str],
         returns_errors: Literal[False] = False,
         reads: Sequence[tuple[int, int] | None] | None = None,
+        fresh: bool = False,
         to: None = None,
     ) -> builtins.list[Handle]: ...
     @overload
@@ -171,6 +173,7 @@ class Store:
         paths: Sequence[str],
         returns_errors: Literal[True],
         reads: Sequence[tuple[int, int] | None] | None = None,
+        fresh: bool = False,
         to: None = None,
     ) -> builtins.list[Handle | Exception]: ...
     @overload
@@ -179,6 +182,7 @@ class Store:
         paths: Sequence[str],
         returns_errors: Literal[False] = False,
         reads: Sequence[tuple[int, int] | None] | None = None,
+        fresh: bool = False,
         *,
         to: Completions,
     ) -> Future[builtins.list[Handle]]: ...
@@ -188,6 +192,7 @@ class Store:
         paths: Sequence[str],
         returns_errors: Literal[True],
         reads: Sequence[tuple[int, int] | None] | None = None,
+        fresh: bool = False,
         *,
         to: Completions,
     ) -> Future[builtins.list[Handle | Exception]]: ...
@@ -232,5 +237,6 @@ def set_cache(
     key_file: str | None = None,
     bypass: bool | None = None,
 ) -> None: ...
+def end_idle(seconds: float) -> int: ...
 def stats() -> tuple[dict[str, Any], list[tuple[str, dict[str, Any]]]]: ...
 def stop() -> None: ...

@@ -20,7 +20,6 @@ import asyncio
 import contextlib
 import datetime
 import functools
-import operator
 import os
 from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar
@@ -33,7 +32,9 @@ from fsspec.utils import stringify_path
 
 from foreread import _get, _native, _options, _writes
 from foreread._async import completions
-from foreread._fsspec_file import ForereadFile
+from foreread._fsspec_file import ForereadFile, UnreadFile
+from foreread._native import VersionChanged
+from foreread._ranges import Asked, asked, changed, checked, extent, placed, put, reads
 
 __all__ = ["ForereadFile", "ForereadFileSystem", "Prefetch"]
 
@@ -51,6 +52,9 @@ SCHEMES = {
     "file": "file",
     "local": "file",
 }
+
+#: Those whose names begin with a bucket or a container.
+BUCKETS = ("s3", "gs", "az")
 
 #: Options that every file system of fsspec takes and that change nothing here.
 IDLE = (
@@ -182,7 +186,7 @@ class ForereadFileSystem(AsyncFileSystem, ChainedFileSystem):  # type: ignore[mi
         for prefix in ("foreread://", "foreread::"):
             path = path.removeprefix(prefix)
         scheme, found, rest = path.partition("://")
-        if found and SCHEMES.get(scheme) in ("s3", "gs", "az"):
+        if found and SCHEMES.get(scheme) in BUCKETS:
             path = rest
         elif found and SCHEMES.get(scheme) == "file":
             path = rest
@@ -203,7 +207,8 @@ class ForereadFileSystem(AsyncFileSystem, ChainedFileSystem):  # type: ignore[mi
             raise ValueError(
                 f"{path} is no URL of {self.target_protocol}, which this file system reads"
             )
-        return type(self)._strip_protocol(path)
+        path = type(self)._strip_protocol(path)
+        return path.lstrip("/") if self._scheme in BUCKETS else path
 
     def _url(self, path: str) -> str:
         """The URL of a name."""
@@ -225,7 +230,7 @@ class ForereadFileSystem(AsyncFileSystem, ChainedFileSystem):  # type: ignore[mi
 
     def _is_top(self, path: str) -> bool:
         """Whether a stripped name is that of what has the buckets."""
-        return not path and self._scheme in ("s3", "gs", "az")
+        return not path and self._scheme in BUCKETS
 
     def _by_store(self, paths: Iterable[str]) -> Iterable[tuple[_native.Store, dict[str, str]]]:
         """The stores that names are in, and the path there of each name."""
@@ -280,8 +285,9 @@ class ForereadFileSystem(AsyncFileSystem, ChainedFileSystem):  # type: ignore[mi
     ) -> Any:
         """All files below `path`, sorted: names, or with `detail` a dictionary of entries by name.
 
+        With `withdirs` directories too, with `path` itself if it is one and no bucket.
         Directories are listed ahead, and those below `maxdepth` are not. Nothing there is no
-        error.
+        error; a bucket that does not exist is one.
         """
         _check_depth(maxdepth)
         path = self._strip_protocol(path)
@@ -332,8 +338,7 @@ class ForereadFileSystem(AsyncFileSystem, ChainedFileSystem):  # type: ignore[mi
         unknown = [name for name in kwargs if name not in IDLE_OF_OPEN]
         if unknown:
             raise TypeError(f"unknown option {unknown[0]!r}; known are {', '.join(IDLE_OF_OPEN)}")
-        store, key, _ = self._place(path)
-        file = self._file(path, store.open(key, fresh=False))
+        file = UnreadFile(self._url(path), self._handle(path), self._options, self, path)
         if isinstance(size := kwargs.get("block_size"), int) and size > 0:
             file.blocksize = size
         return file
@@ -346,11 +351,34 @@ class ForereadFileSystem(AsyncFileSystem, ChainedFileSystem):  # type: ignore[mi
     ) -> bytes:
         """The bytes of a file from `start` to before `end`; negative ones count from its end."""
         handle = self._handle(path)
-        return handle.read_at(*_extent(handle.size, start, end))
+        try:
+            return handle.read_at(*extent(handle.size, start, end))
+        except VersionChanged:
+            handle = self._handle(path, fresh=True)
+            return handle.read_at(*extent(handle.size, start, end))
 
-    def _handle(self, path: str) -> _native.Handle:
+    def _handle(self, path: str, fresh: bool = False) -> _native.Handle:
         store, key, _ = self._place(self._strip_protocol(path))
-        return store.open(key, fresh=False)
+        return store.open(key, fresh)
+
+    def head(self, path: str, size: int = 1024) -> bytes:
+        """The first bytes of a file."""
+        return self.cat_file(path, 0, size)
+
+    def tail(self, path: str, size: int = 1024) -> bytes:
+        """The last bytes of a file."""
+        return self.cat_file(path, -size) if size > 0 else b""
+
+    def read_block(
+        self, fn: str, offset: int, length: int | None, delimiter: bytes | None = None
+    ) -> bytes:
+        """The bytes of a part of a file, from after a delimiter to after one, if it is given."""
+        try:
+            return bytes(super().read_block(fn, offset, length, delimiter))
+        except VersionChanged:
+            # Which is what the next `open` begins with.
+            self._handle(fn, fresh=True)
+            return bytes(super().read_block(fn, offset, length, delimiter))
 
     def cat_ranges(
         self,
@@ -364,22 +392,27 @@ class ForereadFileSystem(AsyncFileSystem, ChainedFileSystem):  # type: ignore[mi
         """The bytes of several ranges, of one file or several, in order.
 
         All are in flight before any is waited for. With `on_error="return"` the list has the
-        exceptions of those that failed.
+        exceptions of those that failed. Ranges of one file are of one version.
         """
+        wanted = asked(paths, starts, ends)
+        found = self._ranges(wanted, on_error)
+        place, again = changed(wanted, found)
+        if place:
+            put(found, place, self._ranges(again, on_error, fresh=True))
+        return checked(found, on_error)
+
+    def _ranges(self, wanted: Asked, on_error: str, fresh: bool = False) -> list[Any]:
+        """Bytes or errors; an error of opening is raised unless they are to be returned."""
         handles: dict[str, Any] = {}
-        for store, keys in self._by_store(paths):
+        for store, keys in self._by_store(wanted[0]):
             opened: list[Any]
             if on_error == "return":
-                opened = list(store.open_together(list(keys.values()), True))
+                opened = list(store.open_together(list(keys.values()), True, fresh=fresh))
             else:
-                opened = list(store.open_together(list(keys.values())))
+                opened = list(store.open_together(list(keys.values()), fresh=fresh))
             handles.update(zip(keys, opened, strict=True))
-        reads, place = _reads(paths, starts, ends, handles)
-        if on_error == "return":
-            read: list[Any] = list(_native.read_together(reads, True))
-        else:
-            read = list(_native.read_together(reads))
-        return _placed(read, place, paths, handles)
+        ranges, place = reads(wanted, handles)
+        return placed(_native.read_together(ranges, True), place, wanted[0], handles)
 
     def cat(
         self, path: Any, recursive: bool = False, on_error: str = "raise", **kwargs: Any
@@ -422,24 +455,39 @@ class ForereadFileSystem(AsyncFileSystem, ChainedFileSystem):  # type: ignore[mi
     ) -> None:
         """Copies a file to the local path `lpath`. `callback` is told of its size and of each
         piece."""
-        if self.isdir(rpath):
+        try:
+            handle = self._handle(rpath)
+        except FileNotFoundError:
+            if not self.isdir(rpath):
+                raise
             os.makedirs(lpath, exist_ok=True)
             return
-        with self.open(rpath, "rb") as source:
+        if outfile is not None:
+            return self._copy_to(rpath, handle, outfile, callback)
+        os.makedirs(os.path.dirname(os.path.abspath(lpath)), exist_ok=True)
+        with open(lpath, "wb") as target:
+            self._copy_to(rpath, handle, target, callback)
+
+    def _copy_to(self, path: str, handle: _native.Handle, target: Any, callback: Any) -> None:
+        """Copies a file. If it turns out to be replaced, it is copied once more from its start."""
+        copied = 0
+        for is_last in (False, True):
             if callback is not None:
-                callback.set_size(source.size)
-            target = outfile
-            if target is None:
-                os.makedirs(os.path.dirname(os.path.abspath(lpath)), exist_ok=True)
-                target = open(lpath, "wb")
+                callback.set_size(handle.size)
             try:
-                while piece := source.read(_get.COPIED_BYTES):
-                    written = target.write(piece)
+                while piece := handle.read_at(copied, _get.COPIED_BYTES):
+                    target.write(piece)
+                    copied += len(piece)
                     if callback is not None:
-                        callback.relative_update(written)
-            finally:
-                if outfile is None:
-                    target.close()
+                        callback.absolute_update(copied)
+                return
+            except VersionChanged:
+                if is_last or (copied and not target.seekable()):
+                    raise
+            if copied:
+                target.seek(-copied, os.SEEK_CUR)
+                target.truncate()
+            copied, handle = 0, self._handle(path, fresh=True)
 
     def prefetch(self, paths: Iterable[str], ahead: int | str | None = None) -> Prefetch:
         """Tells that files will be read in this order, for as long as a `with` block lasts.
@@ -560,16 +608,19 @@ class ForereadFileSystem(AsyncFileSystem, ChainedFileSystem):  # type: ignore[mi
         except FileNotFoundError:
             return False
 
-    async def _handle_async(self, path: str) -> _native.Handle:
+    async def _handle_async(self, path: str, fresh: bool = False) -> _native.Handle:
         store, key, _ = self._place(self._strip_protocol(path))
-        return await store.open(key, fresh=False, to=completions())
+        return await store.open(key, fresh, to=completions())
 
     async def _cat_file(
         self, path: str, start: int | None = None, end: int | None = None, **kwargs: Any
     ) -> bytes:
         handle = await self._handle_async(path)
-        offset, length = _extent(handle.size, start, end)
-        return await handle.read_at(offset, length, completions())
+        try:
+            return await handle.read_at(*extent(handle.size, start, end), completions())
+        except VersionChanged:
+            handle = await self._handle_async(path, fresh=True)
+            return await handle.read_at(*extent(handle.size, start, end), completions())
 
     async def _cat_ranges(
         self,
@@ -581,22 +632,26 @@ class ForereadFileSystem(AsyncFileSystem, ChainedFileSystem):  # type: ignore[mi
         on_error: str = "return",
         **kwargs: Any,
     ) -> list[Any]:
+        wanted = asked(paths, starts, ends)
+        found = await self._ranges_async(wanted, on_error)
+        place, again = changed(wanted, found)
+        if place:
+            put(found, place, await self._ranges_async(again, on_error, fresh=True))
+        return checked(found, on_error)
+
+    async def _ranges_async(self, wanted: Asked, on_error: str, fresh: bool = False) -> list[Any]:
         handles: dict[str, Any] = {}
-        for store, keys in self._by_store(paths):
+        for store, keys in self._by_store(wanted[0]):
+            names, to = list(keys.values()), completions()
             opened: list[Any]
             if on_error == "return":
-                opened = list(
-                    await store.open_together(list(keys.values()), True, to=completions())
-                )
+                opened = list(await store.open_together(names, True, fresh=fresh, to=to))
             else:
-                opened = list(await store.open_together(list(keys.values()), to=completions()))
+                opened = list(await store.open_together(names, fresh=fresh, to=to))
             handles.update(zip(keys, opened, strict=True))
-        reads, place = _reads(paths, starts, ends, handles)
-        if on_error == "return":
-            read: list[Any] = list(await _native.read_together(reads, True, completions()))
-        else:
-            read = list(await _native.read_together(reads, to=completions()))
-        return _placed(read, place, paths, handles)
+        ranges, place = reads(wanted, handles)
+        read = await _native.read_together(ranges, True, completions())
+        return placed(read, place, wanted[0], handles)
 
     async def _get(self, rpath: Any, lpath: Any, *args: Any, **kwargs: Any) -> None:
         kwargs.pop("batch_size", None)
@@ -668,47 +723,3 @@ def _found(entries: list[dict[str, Any]], path: str, maxdepth: int | None, detai
     if detail:
         return {entry["name"]: entry for entry in entries}
     return [entry["name"] for entry in entries]
-
-
-def _extent(size: int, start: int | None, end: int | None) -> tuple[int, int]:
-    """Where a range begins, and how long it is."""
-    first = 0 if start is None else operator.index(start)
-    last = size if end is None else operator.index(end)
-    first = max(size + first, 0) if first < 0 else first
-    last = size + last if last < 0 else last
-    return first, max(last - first, 0)
-
-
-def _reads(
-    paths: Sequence[str],
-    starts: int | Sequence[int | None] | None,
-    ends: int | Sequence[int | None] | None,
-    handles: dict[str, Any],
-) -> tuple[list[tuple[_native.Handle, int, int]], list[int]]:
-    """What is read, and of which of `paths` each is."""
-    first = _each(starts, len(paths))
-    last = _each(ends, len(paths))
-    if not len(first) == len(last) == len(paths):
-        raise ValueError("paths, starts and ends are equally many")
-    reads, place = [], []
-    for index, (path, start, end) in enumerate(zip(paths, first, last, strict=True)):
-        handle = handles[path]
-        if not isinstance(handle, BaseException):
-            reads.append((handle, *_extent(handle.size, start, end)))
-            place.append(index)
-    return reads, place
-
-
-def _each(given: int | Sequence[int | None] | None, count: int) -> Sequence[int | None]:
-    # numpy's integers are none of Python's.
-    return given if hasattr(given, "__len__") else [given] * count  # type: ignore[return-value]
-
-
-def _placed(
-    read: Iterable[Any], place: list[int], paths: Sequence[str], handles: dict[str, Any]
-) -> list[Any]:
-    """What was read, or the error of the file, for each of `paths`."""
-    out = [handles[path] for path in paths]
-    for index, data in zip(place, read, strict=True):
-        out[index] = data
-    return out

@@ -1,6 +1,7 @@
 //! The budget of the process, its cache on disk, and the counters of its engines.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use foreread::shared::{Role, SharedStats};
 use foreread::{Cache, Stats};
@@ -84,6 +85,14 @@ pub(crate) fn set_cache(
     cache.bypass = bypass.unwrap_or(cache.bypass);
     process::set_cache(Some(cache));
     Ok(())
+}
+
+/// Ends the engines that nothing has used for so many seconds, but for the one that was used last,
+/// as is done from time to time. Returns how many are left.
+#[pyfunction]
+pub(crate) fn end_idle(py: Python<'_>, seconds: f64) -> PyResult<usize> {
+    let idle = Duration::try_from_secs_f64(seconds).map_err(|error| PyValueError::new_err(error.to_string()))?;
+    Ok(py.detach(|| process::end_idle(idle)))
 }
 
 /// The counters of an engine that has done nothing, and those of each engine of the process: a

@@ -100,8 +100,8 @@ impl Handle {
         let (engine, _) = self.opened(py)?;
         // The pages of a view are those of an engine of this process.
         py.detach(|| {
-            let engine = engine.own_engine().map_err(|error| raised(&error))?;
-            View::new(engine.open(&self.object), budget)
+            let own = engine.own_engine().map_err(|error| raised(&error))?;
+            View::new(engine.clone(), own.open(&self.object), budget)
         })
     }
 }

@@ -56,6 +56,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(budget::set_memory, module)?)?;
     module.add_function(wrap_pyfunction!(budget::set_cache, module)?)?;
     module.add_function(wrap_pyfunction!(budget::stats, module)?)?;
+    module.add_function(wrap_pyfunction!(budget::end_idle, module)?)?;
     module.add_function(wrap_pyfunction!(completions::stop, module)?)?;
     Ok(())
 }

@@ -17,6 +17,7 @@ use std::ops::Range;
 use foreread::File;
 use foreread::backend::lock::Mutex;
 use foreread::memory::{self, Advice, Error};
+use foreread::shared::Shared;
 use pyo3::exceptions::{PyBufferError, PyOSError, PyPermissionError, PyValueError};
 use pyo3::ffi;
 use pyo3::prelude::*;
@@ -131,21 +132,23 @@ impl Region {
 /// One version of an object as memory that is read when it is touched.
 #[pyclass(frozen, module = "foreread._native")]
 pub(crate) struct View {
-    view: memory::View,
+    mapped: memory::View,
     process: u32,
+    #[expect(dead_code, reason = "it has the file, and does not end before")]
+    engine: Shared,
 }
 
 impl View {
-    /// `file` as memory, of which at most `budget` bytes are mapped.
-    pub(crate) fn new(file: File, budget: usize) -> PyResult<Self> {
+    /// `file` of `engine` as memory, of which at most `budget` bytes are mapped.
+    pub(crate) fn new(engine: Shared, file: File, budget: usize) -> PyResult<Self> {
         // SAFETY: an object of a store keeps its bytes as long as its version. For a local file it
         // is the program that sees to that, as `foreread.map` says.
         let view = unsafe { memory::Region::map(file) }.budget(budget).create();
-        Ok(Self { view: view.map_err(|error| raised(&error))?, process: std::process::id() })
+        Ok(Self { mapped: view.map_err(|error| raised(&error))?, process: std::process::id(), engine })
     }
 
     fn here(&self) -> PyResult<&memory::View> {
-        if self.process == std::process::id() { Ok(&self.view) } else { Err(raised(&Error::Forked)) }
+        if self.process == std::process::id() { Ok(&self.mapped) } else { Err(raised(&Error::Forked)) }
     }
 }
 
@@ -154,11 +157,11 @@ impl View {
     /// Its address.
     #[getter]
     fn address(&self) -> usize {
-        self.view.as_ptr().addr()
+        self.mapped.as_ptr().addr()
     }
 
     fn __len__(&self) -> usize {
-        self.view.len()
+        self.mapped.len()
     }
 
     /// Counts so far, in pages of 4096 bytes, faults and reads.

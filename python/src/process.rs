@@ -11,6 +11,9 @@
 //! parent's state is leaked there, and whatever was made in an older generation is made anew when
 //! it is next used ([`Fresh`]). The parent does not notice.
 //!
+//! An engine that nothing has used for a while ends: credentials that change would add engines for
+//! as long as the process lives.
+//!
 //! *Invariant:* nothing of an older generation is used, dropped or locked.
 
 #![allow(unsafe_code, reason = "fork handlers, and pointers to what a fork leaves behind")]
@@ -19,7 +22,7 @@ use std::collections::HashMap;
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 use std::sync::{Arc, Once, OnceLock};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use foreread::backend::lock::Mutex;
 use foreread::backend::{ConnectOptions, Keys};
@@ -56,9 +59,37 @@ pub(crate) fn cache() -> Option<Cache> {
     unsafe { CACHE.load(Ordering::Acquire).as_ref() }.cloned()
 }
 
+/// How long an engine that nothing uses is kept, 60 s. Lower: a program that opens a file now and
+/// then connects anew, and reads again what it had. Higher: threads and connections of credentials
+/// that are no longer used stay longer. Source: a guess; the one that was used last stays anyway.
+const IDLE: Duration = Duration::from_mins(1);
+
+/// Engines that nothing uses, and that are kept before that time is over, 32. Lower: a program
+/// that goes through many stores in turn connects anew. Higher: descriptors may run out, of which
+/// many systems give a process 1,024. Source: each engine that has read takes five, and two
+/// threads.
+const IDLE_MAX: usize = 32;
+
+/// How often it is looked for engines that nothing uses, 10 s: while there are two. Lower: a
+/// process that does nothing wakes up more often. Higher: they end so much later.
+const LOOKS_EVERY: Duration = Duration::from_secs(10);
+
+/// An engine, and when it was last asked for or seen in use.
+struct Known {
+    engine: Shared,
+    used: Instant,
+}
+
+#[derive(Default)]
+struct Engines {
+    by_spec: HashMap<Spec, Known>,
+    /// A thread looks for those that nothing uses.
+    looks: bool,
+}
+
 #[derive(Default)]
 struct State {
-    engines: Mutex<HashMap<Spec, Shared>>,
+    engines: Mutex<Engines>,
     /// What the engines share. Locked after `engines`.
     budget: OnceLock<Arc<Budget>>,
     /// While reads are recorded, every engine. Locked after `engines`.
@@ -140,10 +171,21 @@ fn state() -> &'static State {
 /// The engine of `spec`, made on first use. Sends nothing. Reads certificates and profiles: call
 /// it without the GIL.
 pub(crate) fn engine(spec: &Spec) -> Result<Shared, Error> {
-    let mut engines = state().engines.lock();
-    if let Some(engine) = engines.get(spec) {
-        return Ok(engine.clone());
+    let mut ended = Vec::new();
+    let engine = known_or_made(spec, &mut ended);
+    // Without the lock.
+    drop(ended);
+    engine
+}
+
+fn known_or_made(spec: &Spec, ended: &mut Vec<Ended>) -> Result<Shared, Error> {
+    let state = state();
+    let mut engines = state.engines.lock();
+    if let Some(known) = engines.by_spec.get_mut(spec) {
+        known.used = Instant::now();
+        return Ok(known.engine.clone());
     }
+    *ended = end_unused(state, &mut engines, IDLE);
     let mut connect = ConnectOptions::default().with_anonymous(spec.anonymous);
     connect.endpoint.clone_from(&spec.endpoint);
     connect.region.clone_from(&spec.region);
@@ -151,7 +193,7 @@ pub(crate) fn engine(spec: &Spec) -> Result<Shared, Error> {
     connect.keys.clone_from(&spec.keys);
     let budget = budget()?;
     let (told, default) = budget.part_of_next();
-    let traced = &mut *state().traced.lock();
+    let traced = &mut *state.traced.lock();
     // Another process's engine would not say which reads are this one's.
     let options = ShareOptions::default().with_share(spec.share && traced.is_none());
     let options = options.with_memory_bytes(told).with_default_memory_bytes(default);
@@ -161,13 +203,89 @@ pub(crate) fn engine(spec: &Spec) -> Result<Shared, Error> {
     if let Some(traced) = traced {
         traced.extend(Traced::new(&spec.store, &shared.own_engine()?));
     }
-    engines.insert(spec.clone(), shared.clone());
+    engines.by_spec.insert(spec.clone(), Known { engine: shared.clone(), used: Instant::now() });
+    if engines.by_spec.len() > 1 && !engines.looks {
+        let looks = std::thread::Builder::new().name("foreread-idle".into()).spawn(move || look(state));
+        engines.looks = looks.is_ok();
+    }
     Ok(shared)
+}
+
+/// Looks for engines that nothing uses, until one is left.
+fn look(state: &State) {
+    loop {
+        std::thread::sleep(LOOKS_EVERY);
+        let mut engines = state.engines.lock();
+        let ended = end_unused(state, &mut engines, IDLE);
+        engines.looks = engines.by_spec.len() > 1;
+        let goes_on = engines.looks;
+        drop(engines);
+        drop(ended);
+        if !goes_on {
+            return;
+        }
+    }
+}
+
+/// Takes out the engines that have not been used for so long, and those that were used longest ago
+/// of more than [`IDLE_MAX`] that are not used; of these, not the one that was used last. They end
+/// when they are dropped, which is done without the lock. What has a clone of an engine uses it:
+/// stores, open files, maps, reads. So do other processes.
+fn end_unused(state: &State, engines: &mut Engines, idle: Duration) -> Vec<Ended> {
+    // While reads are recorded, none ends.
+    if state.traced.lock().is_some() {
+        return Vec::new();
+    }
+    let now = Instant::now();
+    let mut unused = Vec::new();
+    for (spec, known) in &mut engines.by_spec {
+        // This table's clone, and the budget's.
+        if known.engine.is_unused(2) {
+            unused.push((known.used, spec.clone()));
+        } else {
+            known.used = now;
+        }
+    }
+    unused.sort_by_key(|(used, _)| *used);
+    unused.pop();
+    let too_many = unused.len().saturating_sub(IDLE_MAX);
+    let mut ended = Vec::new();
+    for (nth, (used, spec)) in unused.into_iter().enumerate() {
+        if (nth < too_many || now.duration_since(used) >= idle)
+            && let Some(known) = engines.by_spec.remove(&spec)
+        {
+            if let Some(budget) = state.budget.get() {
+                budget.remove(&known.engine);
+            }
+            ended.push(Ended(known.engine));
+        }
+    }
+    ended
+}
+
+/// An engine that ends when this is dropped.
+struct Ended(Shared);
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        flush(&self.0);
+    }
+}
+
+/// Ends the engines that have not been used for so long. Returns how many are left.
+pub(crate) fn end_idle(idle: Duration) -> usize {
+    let state = state();
+    let mut engines = state.engines.lock();
+    let ended = end_unused(state, &mut engines, idle);
+    let left = engines.by_spec.len();
+    drop(engines);
+    drop(ended);
+    left
 }
 
 /// The engine of `spec`, if there is one.
 pub(crate) fn known_engine(spec: &Spec) -> Option<Shared> {
-    state().engines.lock().get(spec).cloned()
+    state().engines.lock().by_spec.get(spec).map(|known| known.engine.clone())
 }
 
 /// What the engines share.
@@ -208,7 +326,7 @@ pub(crate) fn set_memory_bytes(bytes: u64) -> Result<(), Error> {
 /// The engines that there are, by the name of their store.
 pub(crate) fn engines() -> Vec<(String, Shared)> {
     let engines = state().engines.lock();
-    engines.iter().map(|(spec, engine)| (spec.store.clone(), engine.clone())).collect()
+    engines.by_spec.iter().map(|(spec, known)| (spec.store.clone(), known.engine.clone())).collect()
 }
 
 /// Has the caches of this process's engines write what was read last: it is about to end. Without
@@ -221,12 +339,17 @@ pub(crate) fn end_engines() {
         std::thread::sleep(CLOSING);
     }
     for (_, shared) in engines {
-        // One that another process serves writes there.
-        if shared.role() != Role::Joins
-            && let Ok(engine) = shared.own_engine()
-        {
-            engine.flush_cache_at_exit();
-        }
+        flush(&shared);
+    }
+}
+
+/// Has the cache of an engine of this process write what was read last.
+fn flush(shared: &Shared) {
+    // One that another process serves writes there.
+    if shared.role() != Role::Joins
+        && let Ok(engine) = shared.own_engine()
+    {
+        engine.flush_cache_at_exit();
     }
 }
 
@@ -237,10 +360,10 @@ pub(crate) fn trace() -> bool {
     let mut traced = state().traced.lock();
     let begins = traced.is_none();
     traced.get_or_insert_with(|| {
-        let own = engines.iter().filter_map(|(spec, shared)| {
+        let own = engines.by_spec.iter().filter_map(|(spec, known)| {
             // What another process reads for this one is not recorded there.
-            shared.leave();
-            Traced::new(&spec.store, &shared.own_engine().ok()?)
+            known.engine.leave();
+            Traced::new(&spec.store, &known.engine.own_engine().ok()?)
         });
         own.collect()
     });

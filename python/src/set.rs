@@ -38,6 +38,8 @@ struct Set {
     /// The bytes being filled; here until the set is over.
     bytes: Mutex<Vec<Py<PyBytes>>>,
     finish: Mutex<Option<Finish>>,
+    #[expect(dead_code, reason = "it does not end while it reads for a file that was given up")]
+    engine: Option<Shared>,
 }
 
 type Finish = Box<dyn FnOnce(Arc<Set>) + Send>;
@@ -175,7 +177,13 @@ where
     let begin = |finish: Finish| {
         // One more than there are pieces, so that it is not over while it begins.
         let left = AtomicUsize::new(rooms.len() + 1);
-        let set = Set { left, failed: Mutex::new(failed), bytes: Mutex::new(all), finish: Mutex::new(Some(finish)) };
+        let set = Set {
+            left,
+            failed: Mutex::new(failed),
+            bytes: Mutex::new(all),
+            finish: Mutex::new(Some(finish)),
+            engine: engine.cloned(),
+        };
         let set = Arc::new(set);
         if let Some(engine) = engine {
             let reads = rooms.into_iter().map(|(range, file, at, room)| {

@@ -42,6 +42,9 @@ const LOOKED_UP_AT_ONCE: usize = 64;
 /// level, and come at 29,000 with 4 (docs/decisions/0095; the others were not measured again).
 const LISTED_AT_ONCE: usize = 4;
 
+/// What the names of stores begin with that are there or not: buckets and containers.
+const BUCKETS: [&str; 3] = ["s3://", "gs://", "az://"];
+
 /// A bucket, a container, a web server or a file system, with what it is connected with. Connected
 /// in each process that uses it, when it is first used.
 #[pyclass(frozen, module = "foreread._native")]
@@ -50,28 +53,106 @@ pub(crate) struct Store {
     live: Fresh<Live>,
 }
 
+#[derive(Clone)]
 struct Live {
     engine: Shared,
-    recent: Arc<Recent>,
+    recent: Arc<Mutex<Recent>>,
+    /// The bucket or container; nothing for a web server or a file system, whose root there is.
+    bucket: Option<Arc<str>>,
 }
 
-/// Objects that were asked about lately, by path.
+/// What was learned lately.
 #[derive(Default)]
-struct Recent(Mutex<HashMap<String, (Object, Instant)>>);
+struct Recent {
+    /// Objects that were asked about, by path.
+    objects: HashMap<String, (Object, Instant)>,
+    /// When something was found in the bucket.
+    bucket: Option<Instant>,
+}
 
-impl Recent {
+impl Live {
     fn remember(&self, object: Option<&Object>) {
+        let (recent, now) = (&mut *self.recent.lock(), Instant::now());
+        recent.bucket = Some(now);
         let Some(object) = object else { return };
-        let mut recent = self.0.lock();
-        if recent.len() >= RECENT_MAX {
-            recent.clear();
+        if recent.objects.len() >= RECENT_MAX {
+            recent.objects.clear();
         }
-        recent.insert(object.key.to_string(), (object.clone(), Instant::now()));
+        recent.objects.insert(object.key.to_string(), (object.clone(), now));
     }
 
     fn recall(&self, path: &str) -> Option<Object> {
-        let recent = self.0.lock();
-        recent.get(path).filter(|(_, at)| at.elapsed() < RECENT).map(|(object, _)| object.clone())
+        let recent = self.recent.lock();
+        recent.objects.get(path).filter(|(_, at)| at.elapsed() < RECENT).map(|(object, _)| object.clone())
+    }
+
+    /// Whether there is a root. An answer from this bucket that is at most a second old says so.
+    async fn find_root(&self) -> Result<(), Error> {
+        let Some(bucket) = &self.bucket else { return Ok(()) };
+        if self.recent.lock().bucket.is_some_and(|at| at.elapsed() < RECENT) {
+            return Ok(());
+        }
+        match self.engine.has_entries("").await {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Err(no_bucket(bucket)),
+            found => found?,
+        };
+        self.remember(None);
+        Ok(())
+    }
+
+    fn is_bucket(&self, path: &str) -> bool {
+        self.bucket.is_some() && path.is_empty()
+    }
+
+    /// Refuses names of which requests cannot tell: URLs resolve such parts.
+    fn check(&self, path: &str) -> Result<(), Error> {
+        let is_odd = path.starts_with('/') || path.split('/').any(|part| matches!(part, "." | ".."));
+        if !is_odd || self.bucket.is_none() {
+            return Ok(());
+        }
+        let text = "a name that begins with / or has a part . or .. cannot be asked for";
+        Err(Error::told(ErrorKind::NotFound, text, Some(path), false))
+    }
+
+    /// The object at `path`; nothing for a directory. `read`: where the bytes that are about to be
+    /// read begin and end, if it is a file.
+    async fn look_up(&self, path: &str, read: Option<(u64, u64)>) -> Result<Option<Object>, Error> {
+        if path.is_empty() {
+            return self.find_root().await.map(|()| None);
+        }
+        self.check(path)?;
+        let (prefix, name) = path.rfind('/').map_or(("", path), |at| path.split_at(at + 1));
+        let node = match read {
+            Some((start, end)) => self.engine.look_up_to_read(prefix, name, start..end).await,
+            None => self.engine.look_up(prefix, name).await,
+        };
+        let object = match node.map_err(|error| named(error, path))? {
+            Node::File(object) => Some(object),
+            Node::Directory(_) => None,
+        };
+        self.remember(object.as_ref());
+        Ok(object)
+    }
+
+    /// The current version of the object `path`. Unless it must be `fresh`, an answer about the
+    /// name that is at most a second old says which one that is. `read`: as for `look_up`.
+    async fn current(&self, path: &str, fresh: bool, read: Option<(u64, u64)>) -> Result<Object, Error> {
+        if let Some(bucket) = self.bucket.as_deref().filter(|_| path.is_empty()) {
+            self.find_root().await?;
+            return Err(Error::told(ErrorKind::NotFound, &format!("{bucket} is no file"), None, false));
+        }
+        if !fresh {
+            if let Some(object) = self.recall(path) {
+                return Ok(object);
+            }
+            if let Some(object) = self.look_up(path, read).await? {
+                return Ok(object);
+            }
+            // A directory: the storage says what it thinks of opening it.
+        }
+        let object = self.engine.stat(&Key::new(path)).await?;
+        self.remember(Some(&object));
+        Ok(object)
     }
 }
 
@@ -80,7 +161,12 @@ impl Store {
         if let Some(live) = self.live.get() {
             return Ok(live);
         }
-        let connect = || Ok(Live { engine: process::engine(&self.spec)?, recent: Arc::default() });
+        let connect = || {
+            let engine = process::engine(&self.spec)?;
+            let bucket = BUCKETS.iter().any(|scheme| self.spec.store.starts_with(scheme));
+            let bucket = bucket.then(|| Arc::from(self.spec.store.as_str()));
+            Ok(Live { engine, recent: Arc::default(), bucket })
+        };
         py.detach(|| self.live.get_or_try_make(connect)).map_err(|error: Error| raised(&error))
     }
 }
@@ -129,12 +215,8 @@ impl Store {
         to: Option<&Bound<'py, Completions>>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let live = self.live(py)?;
-        let (engine, recent) = (live.engine.clone(), Arc::clone(&live.recent));
-        let future = async move {
-            let object = look_up(&engine, &path).await?;
-            recent.remember(object.as_ref());
-            Ok(object)
-        };
+        let asked = live.clone();
+        let future = async move { asked.look_up(&path, None).await };
         run(py, &live.engine, to, future, move |py, object| Ok(info(py, &name, object.as_ref())?.into_any()))
     }
 
@@ -148,15 +230,15 @@ impl Store {
         to: Option<&Bound<'py, Completions>>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let live = self.live(py)?;
-        let engine = live.engine.clone();
-        run(py, &live.engine, to, async move { list(&engine, &path, 1).await }, move |py, found| {
+        let asked = live.clone();
+        run(py, &live.engine, to, async move { list(&asked, &path, 1).await }, move |py, found| {
             dictionaries(py, &root, &found)
         })
     }
 
     /// All files below `path`, or the file `path` itself, or nothing. With `directories`, those as
-    /// well; with `depth`, those at most so many directories down, 1 for the entries of `path`.
-    /// Names begin with `root`.
+    /// well, with `path` if it is one and no bucket; with `depth`, those at most so many
+    /// directories down, 1 for the entries of `path`. Names begin with `root`.
     #[pyo3(signature = (path, root, directories = false, depth = None, to = None))]
     fn find<'py>(
         &self,
@@ -168,13 +250,17 @@ impl Store {
         to: Option<&Bound<'py, Completions>>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let live = self.live(py)?;
-        let engine = live.engine.clone();
+        let asked = live.clone();
         let future = async move {
-            let found = match list(&engine, &path, depth.unwrap_or(usize::MAX)).await {
-                Err(error) if error.kind() == ErrorKind::NotFound => Vec::new(),
-                found => found?,
-            };
-            Ok(found)
+            match list(&asked, &path, depth.unwrap_or(usize::MAX)).await {
+                // That there is no bucket is of no key.
+                Err(error) if error.kind() == ErrorKind::NotFound && error.key().is_some() => Ok(Vec::new()),
+                Ok(mut found) if directories && !asked.is_bucket(&path) && !is_file(&path, &found) => {
+                    found.push((path, None));
+                    Ok(found)
+                }
+                found => found,
+            }
         };
         run(py, &live.engine, to, future, move |py, mut found| {
             found.retain(|(_, object)| directories || object.is_some());
@@ -193,28 +279,34 @@ impl Store {
         to: Option<&Bound<'py, Completions>>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let live = self.live(py)?;
-        let (future, spec) = (current(live, path, fresh, None), Arc::clone(&self.spec));
+        let (asked, spec) = (live.clone(), Arc::clone(&self.spec));
+        let future = async move { asked.current(&path, fresh, None).await };
         run(py, &live.engine, to, future, move |py, object| Ok(Bound::new(py, Handle::new(&spec, object))?.into_any()))
     }
 
-    /// Opens several objects, as `open` without `fresh` does; their names are looked up together.
+    /// Opens several objects, as `open` does; their names are looked up together.
     /// Returns them in order. With `returns_errors` the list has exceptions where that failed;
     /// otherwise the first one is raised. `reads` tells for each where the bytes that are about to
     /// be read begin and end, if that is known: then they may be asked for before anything is
     /// known of the name.
-    #[pyo3(signature = (paths, returns_errors = false, reads = None, to = None))]
+    #[pyo3(signature = (paths, returns_errors = false, reads = None, fresh = false, to = None))]
     fn open_together<'py>(
         &self,
         py: Python<'py>,
         paths: Vec<String>,
         returns_errors: bool,
         reads: Option<Vec<Option<(u64, u64)>>>,
+        fresh: bool,
         to: Option<&Bound<'py, Completions>>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let live = self.live(py)?;
         let spec = Arc::clone(&self.spec);
         let reads = reads.into_iter().flatten().chain(std::iter::repeat(None));
-        let each: Vec<_> = paths.into_iter().zip(reads).map(|(path, read)| current(live, path, false, read)).collect();
+        let each = paths.into_iter().zip(reads).map(|(path, read)| {
+            let asked = live.clone();
+            async move { asked.current(&path, fresh, read).await }
+        });
+        let each: Vec<_> = each.collect();
         let future = async move {
             let mut each = stream::iter(each).buffered(LOOKED_UP_AT_ONCE);
             let mut all = Vec::new();
@@ -273,41 +365,13 @@ impl Store {
     fn forget(&self, py: Python<'_>) {
         py.detach(|| {
             if let Some(live) = self.live.get() {
-                live.recent.0.lock().clear();
+                *live.recent.lock() = Recent::default();
             }
             // Another object of this store may have made it.
             if let Some(engine) = process::known_engine(&self.spec) {
                 engine.forget_names();
             }
         });
-    }
-}
-
-/// The current version of the object `path`. Unless it must be `fresh`, an answer about the name
-/// that is at most a second old says which one that is. `read`: where the bytes that are about to
-/// be read begin and end.
-fn current(
-    live: &Live,
-    path: String,
-    fresh: bool,
-    read: Option<(u64, u64)>,
-) -> impl Future<Output = Result<Object, Error>> + Send + 'static {
-    let known = live.recent.recall(&path).filter(|_| !fresh);
-    let (engine, recent) = (live.engine.clone(), Arc::clone(&live.recent));
-    async move {
-        match known {
-            Some(object) => Ok(object),
-            None if fresh => engine.stat(&Key::new(path)).await,
-            None => {
-                let object = look_up_to(&engine, &path, read).await?;
-                recent.remember(object.as_ref());
-                // A directory: the storage says what it thinks of opening it.
-                match object {
-                    Some(object) => Ok(object),
-                    None => engine.stat(&Key::new(path)).await,
-                }
-            }
-        }
     }
 }
 
@@ -318,35 +382,37 @@ pub(crate) fn place(url: &str) -> PyResult<(String, String)> {
     Ok((place.store, place.path))
 }
 
-/// The object at `path`; nothing for a directory.
-async fn look_up(engine: &Shared, path: &str) -> Result<Option<Object>, Error> {
-    look_up_to(engine, path, None).await
+/// There is no such bucket: an error of no key.
+fn no_bucket(bucket: &str) -> Error {
+    Error::told(ErrorKind::NotFound, &format!("the bucket {bucket} does not exist"), None, false)
 }
 
-/// The same; `read`: where the bytes that are about to be read begin and end, if it is a file.
-async fn look_up_to(engine: &Shared, path: &str, read: Option<(u64, u64)>) -> Result<Option<Object>, Error> {
-    if path.is_empty() {
-        return Ok(None);
+/// The same failure. That there is no such name is told of `path`, not of what was asked for last.
+fn named(error: Error, path: &str) -> Error {
+    if error.kind() != ErrorKind::NotFound || error.key() == Some(path) {
+        return error;
     }
-    let (prefix, name) = path.rfind('/').map_or(("", path), |at| path.split_at(at + 1));
-    let node = match read {
-        Some((start, end)) => engine.look_up_to_read(prefix, name, start..end).await?,
-        None => engine.look_up(prefix, name).await?,
-    };
-    match node {
-        Node::File(object) => Ok(Some(object)),
-        Node::Directory(_) => Ok(None),
-    }
+    Error::told(ErrorKind::NotFound, "there is no file and no directory of this name", Some(path), false)
 }
 
 /// The entries of the directory `path`, and of the directories in it down to `depth`, from 1 on; a
 /// file alone. In no order.
-async fn list(engine: &Shared, path: &str, depth: usize) -> Result<Vec<Found>, Error> {
+async fn list(live: &Live, path: &str, depth: usize) -> Result<Vec<Found>, Error> {
     let top = if path.is_empty() { String::new() } else { format!("{path}/") };
+    let engine = &live.engine;
+    live.check(path)?;
     let (mut found, directories, listed) = entries(engine, top).await;
     let is_missing = matches!(&listed, Err(error) if error.kind() == ErrorKind::NotFound);
+    match &live.bucket {
+        Some(bucket) if is_missing && path.is_empty() => return Err(no_bucket(bucket)),
+        // Where there is a bucket, most storage answers with an empty listing.
+        Some(_) if is_missing => live.find_root().await?,
+        _ if listed.is_ok() => live.remember(None),
+        _ => {}
+    }
     if (found.is_empty() || is_missing)
-        && let Some(object) = look_up(engine, path).await?
+        && !path.is_empty()
+        && let Some(object) = live.look_up(path, None).await?
     {
         return Ok(vec![(path.to_owned(), Some(object))]);
     }
@@ -379,6 +445,11 @@ async fn list(engine: &Shared, path: &str, depth: usize) -> Result<Vec<Found>, E
     Ok(found)
 }
 
+/// Whether a list of `path` is that of a file.
+fn is_file(path: &str, found: &[Found]) -> bool {
+    matches!(found, [(only, Some(_))] if only == path)
+}
+
 /// The entries of one directory, and the prefixes of its directories, with what came before an
 /// error.
 async fn entries(engine: &Shared, prefix: String) -> (Vec<Found>, Vec<String>, Result<(), Error>) {
@@ -399,7 +470,9 @@ async fn entries(engine: &Shared, prefix: String) -> (Vec<Found>, Vec<String>, R
 fn dictionaries<'py>(py: Python<'py>, root: &str, found: &[Found]) -> PyResult<Bound<'py, PyAny>> {
     let list = PyList::empty(py);
     for (path, object) in found {
-        list.append(info(py, &format!("{root}{path}"), object.as_ref())?)?;
+        let name = format!("{root}{path}");
+        let name = if path.is_empty() && name.len() > 1 { name.trim_end_matches('/') } else { &name };
+        list.append(info(py, name, object.as_ref())?)?;
     }
     Ok(list.into_any())
 }

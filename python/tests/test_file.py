@@ -245,19 +245,22 @@ def test_names_of_s3fs_are_taken(testbed: Testbed) -> None:
 
 
 def test_a_replaced_object_is_an_error(testbed: Testbed) -> None:
-    testbed.set_object("replaced", 1 << 20, 1)
+    # Longer than what comes whole with a first read.
+    testbed.set_object("replaced", 8 << 20, 1)
     old = testbed.bytes_of("replaced")
     with foreread.open(testbed.url("replaced"), **testbed.options) as file:
         assert file.read_at(0, 100) == old[:100]
         version = file.version
-        testbed.set_object("replaced", 1 << 20, 2)
+        testbed.set_object("replaced", 8 << 20, 2)
         with pytest.raises(foreread.VersionChanged) as changed:
-            file.read_at(900_000, 100)
+            file.read_at(6_900_000, 100)
         assert changed.value.errno == errno.ESTALE
         assert isinstance(changed.value, OSError)
         with foreread.open(testbed.url("replaced"), **testbed.options) as again:
             assert again.version != version
-            assert again.read_at(900_000, 100) == testbed.bytes_of("replaced")[900_000:900_100]
+            assert (
+                again.read_at(6_900_000, 100) == testbed.bytes_of("replaced")[6_900_000:6_900_100]
+            )
 
 
 def test_versions_are_values(testbed: Testbed) -> None:
@@ -271,7 +274,7 @@ def test_versions_are_values(testbed: Testbed) -> None:
 
 
 def test_a_pickled_file_reads_the_same_version(testbed: Testbed) -> None:
-    testbed.set_object("pickled", 1 << 20, 1)
+    testbed.set_object("pickled", 8 << 20, 1)
     with foreread.open(testbed.url("pickled"), **testbed.options) as file:
         file.seek(1000)
         expected = file.read_at(1000, 50)
@@ -280,9 +283,9 @@ def test_a_pickled_file_reads_the_same_version(testbed: Testbed) -> None:
         again = pickle.loads(sent)
         assert (again.tell(), again.version, again.read(50)) == (1000, file.version, expected)
         assert testbed.counters()["head"] == 0
-        testbed.set_object("pickled", 1 << 20, 2)
+        testbed.set_object("pickled", 8 << 20, 2)
         with pytest.raises(foreread.VersionChanged):
-            pickle.loads(sent).read_at(800_000, 10)
+            pickle.loads(sent).read_at(6_800_000, 10)
 
 
 def test_one_engine_serves_a_store(testbed: Testbed) -> None:

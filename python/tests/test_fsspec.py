@@ -106,6 +106,7 @@ def test_names_are_those_of_the_target(fs: Any) -> None:
     assert fs.find("testbed/tree") == ["testbed/tree/a", "testbed/tree/b/c"]
     assert fs.find("testbed/tree", maxdepth=1) == ["testbed/tree/a"]
     assert fs.find("testbed/tree", withdirs=True) == [
+        "testbed/tree",
         "testbed/tree/a",
         "testbed/tree/b",
         "testbed/tree/b/c",
@@ -131,6 +132,114 @@ def test_names_are_those_of_the_target(fs: Any) -> None:
         fs.info("gs://bucket/key")
 
 
+@pytest.mark.parametrize("how", ["exists", "isdir", "isfile"])
+def test_a_bucket_that_does_not_exist_is_no_directory(fs: Any, how: str) -> None:
+    assert getattr(fs, how)("no-bucket") is False
+    assert asyncio.run(getattr(fs, f"_{how}")("no-bucket")) is False
+
+
+@pytest.mark.parametrize("how", ["info", "ls", "find", "du", "open", "cat_file"])
+def test_a_bucket_that_does_not_exist_is_named(fs: Any, how: str) -> None:
+    with pytest.raises(FileNotFoundError, match="bucket s3://no-bucket does not exist"):
+        getattr(fs, how)("no-bucket")
+    if how not in ("du", "open"):
+        with pytest.raises(FileNotFoundError, match="bucket s3://no-bucket does not exist"):
+            asyncio.run(getattr(fs, f"_{how}")("no-bucket"))
+
+
+def test_a_directory_of_a_bucket_that_does_not_exist_is_not_empty(fs: Any) -> None:
+    for call in (fs.ls, fs.find):
+        with pytest.raises(FileNotFoundError, match="bucket s3://no-bucket does not exist"):
+            call("no-bucket/a")
+    assert fs.find("testbed/none") == []
+
+
+def test_a_bucket_is_no_file(fs: Any) -> None:
+    for call in (fs.open, fs.cat_file):
+        with pytest.raises(FileNotFoundError, match="s3://testbed is no file"):
+            call("testbed")
+
+
+def test_a_bucket_that_is_refused_is_an_error(testbed: Testbed) -> None:
+    wrong = ForereadFileSystem("s3", **testbed.options | {"key": "other", "secret": "wrong"})
+    for call in (wrong.exists, wrong.info, wrong.ls, wrong.find):
+        with pytest.raises(PermissionError):
+            call("testbed")
+
+
+def test_an_empty_bucket_is_an_empty_directory() -> None:
+    testbed = Testbed({})
+    try:
+        fs = ForereadFileSystem("s3", **testbed.options)
+        assert fs.exists("testbed")
+        assert fs.info("testbed") == {"name": "testbed", "size": 0, "type": "directory"}
+        assert fs.ls("testbed") == fs.find("testbed") == []
+        assert fs.du("testbed") == 0
+    finally:
+        testbed.stop()
+
+
+@pytest.mark.parametrize("before", ["ls", "find", "info", "cat_file"])
+def test_a_bucket_that_has_answered_is_not_asked_for(
+    fs: Any, testbed: Testbed, before: str
+) -> None:
+    getattr(fs, before)("testbed/tree/a" if before in ("info", "cat_file") else "testbed/tree")
+    testbed.reset()
+    assert fs.isdir("testbed")
+    assert testbed.counters()["list"] == testbed.counters()["head"] == 0
+
+
+@pytest.mark.parametrize("how", ["info", "ls", "open", "cat_file"])
+def test_a_name_that_is_missing_is_told_as_it_was_asked_for(fs: Any, how: str) -> None:
+    for name in ("missing", "tree/missing", "missing/below"):
+        with pytest.raises(FileNotFoundError) as raised:
+            getattr(fs, how)(f"testbed/{name}")
+        assert raised.value.filename == name
+
+
+def test_directories_are_found_with_the_one_that_is_searched(fs: Any, tmp_path: Path) -> None:
+    assert fs.find("testbed/tree/b", withdirs=True) == ["testbed/tree/b", "testbed/tree/b/c"]
+    assert fs.find("testbed/tree/b", maxdepth=1, withdirs=True)[0] == "testbed/tree/b"
+    assert fs.glob("testbed/tree/**") == fs.find("testbed/tree", withdirs=True)
+    assert fs.find("testbed/tree/a", withdirs=True) == ["testbed/tree/a"]
+    assert fs.find("testbed/none", withdirs=True) == []
+    # As s3fs: not a bucket.
+    assert fs.find("testbed", maxdepth=1, withdirs=True)[0] == "testbed/big"
+    (tmp_path / "a/b").mkdir(parents=True)
+    local, theirs = ForereadFileSystem("file"), fsspec.filesystem("file")
+    for path in (str(tmp_path), str(tmp_path / "a/b")):
+        assert local.find(path, withdirs=True) == theirs.find(path, withdirs=True)
+        assert local.glob(f"{path}/**") == theirs.glob(f"{path}/**")
+    assert local.find("/", maxdepth=1, withdirs=True)[0] == "/"
+
+
+def test_a_slash_in_front_changes_nothing(fs: Any, testbed: Testbed) -> None:
+    assert fs.exists("/testbed/tree/a")
+    assert fs.info("/testbed/tree/a")["name"] == "testbed/tree/a"
+    assert fs.ls("/testbed/tree", detail=False) == ["testbed/tree/a", "testbed/tree/b"]
+    assert fs.find("/testbed/tree/") == ["testbed/tree/a", "testbed/tree/b/c"]
+    assert fs.cat("/testbed/tree/a") == testbed.bytes_of("tree/a")
+    with fs.open("/testbed/tree/a") as file:
+        assert file.path == "testbed/tree/a"
+    buckets = ForereadFileSystem("s3", skip_instance_cache=True, **testbed.options)
+    buckets._writer = Buckets(["ant"])
+    assert buckets.ls("/", detail=False) == ["ant"]
+    assert buckets.info("/")["type"] == "directory"
+
+
+@pytest.mark.parametrize("name", ["/tree/a", "./tree/a", "tree/./a", "tree//a", "..", "tree/../x"])
+def test_a_name_that_nothing_can_have_is_not_there(fs: Any, testbed: Testbed, name: str) -> None:
+    for _ in range(2):
+        assert not fs.exists(f"testbed/{name}")
+        assert not fs.isdir(f"testbed/{name}")
+        for call in (fs.info, fs.ls, fs.open, fs.cat_file):
+            with pytest.raises(FileNotFoundError) as raised:
+                call(f"testbed/{name}")
+            assert raised.value.filename == name
+        assert fs.find(f"testbed/{name}") == []
+        fs.invalidate_cache()
+
+
 def test_a_tree_is_found_in_few_requests(testbed: Testbed, fs: Any) -> None:
     names = [f"many/d{nth // 5:03}/f{nth % 5}" for nth in range(1500)]
     names += [f"many/d{nth:03}/e/g" for nth in range(0, 300, 3)]
@@ -150,7 +259,8 @@ def test_what_is_too_deep_is_not_found(testbed: Testbed, fs: Any) -> None:
 
 def test_what_is_too_deep_is_not_listed(testbed: Testbed, fs: Any) -> None:
     testbed.set_objects([f"flat/{at}/{at}/{at}" for at in range(20)], 1)
-    assert fs.find("testbed/flat", maxdepth=1, withdirs=True)[:2] == [
+    assert fs.find("testbed/flat", maxdepth=1, withdirs=True)[:3] == [
+        "testbed/flat",
         "testbed/flat/0",
         "testbed/flat/1",
     ]

@@ -20,6 +20,7 @@ import pytest
 import foreread
 import foreread.torch
 from conftest import Testbed
+from foreread.fsspec import ForereadFileSystem
 
 SPAWN = multiprocessing.get_context("spawn")
 
@@ -41,6 +42,8 @@ def _obey(pipe: Any, options: dict[str, Any]) -> None:
             elif name == "take":
                 files[args[0].name] = args[0]
                 answer = None
+            elif name == "close":
+                answer = files.pop(args[0]).close()
             elif name == "read":
                 answer = files[args[0]].read_at(*args[1:])
             elif name == "ranges":
@@ -344,6 +347,19 @@ def test_names_are_the_same_in_each_process(testbed: Testbed, others: Any) -> No
     other = others()
     assert other.ask("call", _listed) == here
     assert other.ask("stats")["joins"] == 1
+
+
+def _buckets(options: dict[str, Any]) -> Any:
+    """What is told of the root of a bucket, and of one that does not exist."""
+    fs = ForereadFileSystem("s3", **options)
+    found = [fs.isdir("testbed"), fs.isdir("no-bucket")]
+    return found, foreread.stats()["joins"]
+
+
+def test_buckets_are_looked_for_through_another_process(testbed: Testbed, others: Any) -> None:
+    options = {**testbed.options, "region": "eu-south-2"}
+    assert others(**options).ask("call", _buckets) == ([True, False], 0)
+    assert others(**options).ask("call", _buckets) == ([True, False], 2)
 
 
 def _told(options: dict[str, Any], order: list[str], count: int) -> int:

@@ -46,12 +46,22 @@ impl Budget {
         (engines.is_told.then_some(part), part)
     }
 
-    /// This engine has a part from now on, for as long as the budget is there.
+    /// This engine has a part from now on, until it is removed.
     pub fn add(&self, engine: Shared) {
         let mut engines = self.0.lock();
         engines.shared.push(engine);
         let now = engines.now();
         engines.division.add(now);
+        engines.divide();
+    }
+
+    /// This engine has no part any more.
+    pub fn remove(&self, engine: &Shared) {
+        let mut engines = self.0.lock();
+        let Some(nth) = engines.shared.iter().position(|other| other.is_same(engine)) else { return };
+        engines.division.remove(nth);
+        // The caller has another one.
+        drop(engines.shared.remove(nth));
         engines.divide();
     }
 

@@ -139,6 +139,23 @@ impl Shared {
         Err(ended())
     }
 
+    /// Whether there is an entry in the directory of all keys that begin with `prefix`. Waits for
+    /// the first entries alone.
+    ///
+    /// Errors: as those of [`foreread_engine::Directory::wait`].
+    pub async fn has_entries(&self, prefix: &str) -> Result<bool, Error> {
+        if let Where::Here(own) = self.0.place() {
+            return own.engine.open_directory(prefix).begun().await;
+        }
+        let listing = self.0.listings.fetch_add(1, Ordering::Relaxed);
+        let _ends = Listing { shared: self, listing };
+        let call = Call::Entries { listing, prefix: prefix.to_owned(), place: 0 };
+        match self.0.call(call).await? {
+            Reply::Entries { nodes, .. } => Ok(!nodes.is_empty()),
+            _ => Err(unexpected()),
+        }
+    }
+
     /// Tells that files will be read in this order. See [`Engine::expect_ahead`]. Where another
     /// process comes to serve, it is told what this one has not opened yet.
     pub async fn expect(&self, keys: Vec<Key>, ahead_bytes: Option<u64>) -> Result<usize, Error> {
@@ -277,6 +294,21 @@ impl Shared {
     /// Reads through an engine of this process from now on, if it was another one's.
     pub fn leave(&self) {
         self.0.leave();
+    }
+
+    /// Whether both are clones of one.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
+    /// Whether there are no more than so many clones, and no other process reads through it. It
+    /// ends when the last clone is dropped.
+    pub fn is_unused(&self, clones: usize) -> bool {
+        let serves = match self.0.place() {
+            Where::Here(own) => own.serving.as_ref().is_some_and(|serving| serving.clients() > 0),
+            Where::There => false,
+        };
+        !serves && Arc::strong_count(&self.0) <= clones
     }
 
     /// Where futures of this engine run.

@@ -93,6 +93,12 @@ impl Division {
         self.members.push(Member { work: 0, worked: now, gave: None, part_bytes: 0, is_new: true });
     }
 
+    /// An engine has ended: those that were added later have lower numbers from now on. Followed
+    /// by [`Division::divide`].
+    pub fn remove(&mut self, engine: usize) {
+        self.members.remove(engine);
+    }
+
     /// Divides the budget by what each engine does, which is `None` for one that another process
     /// has. Returns what changes, in the order in which it is to be done: those that have less now
     /// come first, so that together they are never above the budget for long.
@@ -309,6 +315,19 @@ mod tests {
         assert_eq!(divided(&[new(works(0, 0))]), (vec![256], vec![]));
         assert_eq!(divided(&[works(256, 256), new(works(0, 0))]), (vec![128, 128], vec![]));
         assert_eq!(divided(&[works(16, 16); 100]), (vec![16; 100], vec![]), "each has the least");
+    }
+
+    #[test]
+    fn what_an_engine_had_that_has_ended_is_for_the_others() {
+        let mut division = Division::new(BUDGET, LEAST);
+        (0..2).for_each(|_| division.add(Nanos(0)));
+        let does = |held_mib: u64, work| Some(EngineUse { held_bytes: held_mib << 20, budget_bytes: 128 << 20, work });
+        division.divide(Nanos(0), &[does(0, 1), does(0, 1)]);
+        assert_eq!(division.part_of_next(), BUDGET / 3);
+        division.remove(0);
+        assert_eq!((division.part_of_next(), division.equal_part()), (BUDGET / 2, BUDGET));
+        let changes = division.divide(Nanos(1), &[does(120, 2)]);
+        assert_eq!(changes, [PartChange { engine: 0, gives_back: false, bytes: Some(BUDGET) }]);
     }
 
     #[test]
