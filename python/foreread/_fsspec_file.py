@@ -146,7 +146,7 @@ class UnreadFile(ForereadFile):
             version = _fix(self, handle)
             if version is handle:
                 return found
-        self._handle, self._size, self._position = version, version.size, position
+        self._position = position
         return read(self, *args)
 
     @property
@@ -203,7 +203,15 @@ class UnreadFile(ForereadFile):
 def _fix(file: ForereadFile, handle: _native.Handle) -> _native.Handle:
     """The version of a file from now on: of this handle, unless it was said before."""
     fixed: _native.Handle = file.__dict__.setdefault("_fixed", handle)
-    file.__class__ = ForereadFile
+    if isinstance(file, UnreadFile):
+        # In this order: what other threads read meanwhile with the former handle is read again,
+        # and a handle with its own size only is believed.
+        file._size = fixed.size
+        file._handle = fixed
+        # `close` says so before it gives the handle up.
+        if file.closed:
+            file._handle = None
+        file.__class__ = ForereadFile  # type: ignore[assignment]
     return fixed
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import concurrent.futures
 import contextlib
+import io
 import os
 import threading
 import types
@@ -22,6 +23,7 @@ from fsspec.spec import AbstractFileSystem
 from fsspec.utils import stringify_path
 
 from foreread import _native
+from foreread._native import VersionChanged
 
 if TYPE_CHECKING:
     from foreread.fsspec import ForereadFileSystem
@@ -73,8 +75,9 @@ def told(fs: ForereadFileSystem, paths: Sequence[str]) -> Iterator[None]:
     """Tells the engine that `paths` are read in this order, unless the program has told one."""
     with contextlib.ExitStack() as stack:
         if len(paths) >= TOLD and not fs.is_told():
-            # What is wrong with a name, its open says.
-            with contextlib.suppress(OSError):
+            # What is wrong with a name, its open says. An order may be too long for an engine of
+            # another process.
+            with contextlib.suppress(OSError, ValueError):
                 stack.enter_context(fs.prefetch(paths))
         yield
 
@@ -98,7 +101,7 @@ def get(fs: ForereadFileSystem, wanted: list[tuple[str, str]], callback: Any) ->
         else:
             files.append((rpath, lpath))
     with told(fs, [rpath for rpath, _ in files]):
-        copies = Copies(callback)
+        copies = Copies(fs, callback)
         _run(copies, _units(fs, files, callback))
 
 
@@ -154,7 +157,7 @@ def _run(copies: Copies, units: Iterable[list[Copy]]) -> None:
             running = _ended(running)
     except BaseException as error:
         copies.stopped.set()
-        # Who presses Ctrl-C does not wait for storage that says nothing.
+        # Ctrl-C does not wait for storage that says nothing.
         pool.shutdown(wait=isinstance(error, Exception), cancel_futures=True)
         raise
     pool.shutdown()
@@ -171,7 +174,8 @@ def _ended(running: set[Any]) -> set[Any]:
 class Copies:
     """Copies that several threads make, with one callback."""
 
-    def __init__(self, callback: Any) -> None:
+    def __init__(self, fs: ForereadFileSystem, callback: Any) -> None:
+        self._fs = fs
         self._callback = callback
         #: Callbacks of programs are not made for threads.
         self._telling = threading.Lock()
@@ -179,37 +183,126 @@ class Copies:
 
     def copy(self, unit: list[Copy]) -> None:
         if len(unit) == 1:
-            self._write(unit[0], self._pieces(unit[0][2]))
+            self._write(unit[0], None)
             return
-        read = _native.read_together([(handle, 0, handle.size) for _, _, handle in unit])
+        ranges = [(handle, 0, handle.size) for _, _, handle in unit]
+        read: list[Any] = list(_native.read_together(ranges, True))
+        for data in read:
+            if isinstance(data, BaseException) and not isinstance(data, VersionChanged):
+                raise data
         # The bytes of a file are given up when it is written.
         read.reverse()
         for each in unit:
-            self._write(each, iter([read.pop()]))
+            self._write(each, [read.pop()])
 
-    def _pieces(self, handle: _native.Handle) -> Iterator[bytes]:
-        for start in range(0, handle.size, COPIED_BYTES):
-            yield handle.read_at(start, COPIED_BYTES)
-
-    def _write(self, copy: Copy, pieces: Iterator[bytes]) -> None:
+    def _write(self, copy: Copy, data: list[Any] | None) -> None:
         rpath, lpath, handle = copy
+        if self.stopped.is_set():
+            return
         with contextlib.ExitStack() as stack:
             with self._telling:
                 child = self._callback.branched(rpath, lpath)
                 child.__enter__()
-                child.set_size(handle.size)
             stack.callback(self._over, child)
-            os.makedirs(os.path.dirname(os.path.abspath(lpath)), exist_ok=True)
-            with open(lpath, "wb") as target:
-                for piece in pieces:
-                    if self.stopped.is_set():
-                        return
-                    target.write(piece)
-                    with self._telling:
-                        child.relative_update(len(piece))
+            if not to_name(self._fs, rpath, handle, lpath, child, data, self):
+                return
         with self._telling:
             self._callback.relative_update(1)
 
     def _over(self, child: Any) -> None:
         with self._telling:
             child.__exit__(None, None, None)
+
+    def telling(self) -> contextlib.AbstractContextManager[Any]:
+        """While the callback of a copy is told something."""
+        return self._telling
+
+
+class Alone:
+    """One copy, on the thread of the program."""
+
+    stopped = threading.Event()
+
+    def telling(self) -> contextlib.AbstractContextManager[Any]:
+        """As of `Copies`."""
+        return contextlib.nullcontext()
+
+
+def to_name(
+    fs: ForereadFileSystem,
+    path: str,
+    handle: _native.Handle,
+    lpath: Any,
+    callback: Any,
+    data: list[Any] | None = None,
+    copies: Copies | Alone | None = None,
+) -> bool:
+    """As `to_target`, to a local path, whose directories are made."""
+    os.makedirs(os.path.dirname(os.path.abspath(lpath)), exist_ok=True)
+    with open(lpath, "wb") as target:
+        return to_target(fs, path, handle, target, callback, data, copies)
+
+
+def to_target(
+    fs: ForereadFileSystem,
+    path: str,
+    handle: _native.Handle,
+    target: Any,
+    callback: Any,
+    data: list[Any] | None = None,
+    copies: Copies | Alone | None = None,
+) -> bool:
+    """Copies a file. If it turns out to be replaced, it is copied once more from its start.
+
+    `data` has its bytes, or how it failed, if it was read with others; they are taken from there.
+    `callback` is told of its size and of each piece. Returns whether the copy is complete: it is
+    not where `copies` were stopped.
+    """
+    copies = copies or Alone()
+    copied = 0
+    for is_last in (False, True):
+        with copies.telling():
+            callback.set_size(handle.size)
+        try:
+            for piece in _pieces(handle, data):
+                if copies.stopped.is_set():
+                    return False
+                _put(target, piece)
+                copied += len(piece)
+                with copies.telling():
+                    callback.relative_update(len(piece))
+            return True
+        except VersionChanged:
+            if is_last or (copied and not target.seekable()):
+                raise
+        if copied:
+            target.seek(-copied, os.SEEK_CUR)
+            target.truncate()
+            with copies.telling():
+                callback.absolute_update(0)
+        copied, handle, data = 0, fs._handle(path, fresh=True), None
+    return False
+
+
+def _pieces(handle: _native.Handle, data: list[Any] | None) -> Iterator[bytes]:
+    if data is None:
+        for start in range(0, handle.size, COPIED_BYTES):
+            yield handle.read_at(start, COPIED_BYTES)
+        return
+    piece = data.pop()
+    if isinstance(piece, BaseException):
+        raise piece
+    yield piece
+
+
+def _put(target: Any, piece: bytes) -> None:
+    """Writes all of a piece. A file without a buffer may take fewer bytes at a time."""
+    left = memoryview(piece)
+    while left:
+        # What is no file of Python's may know bytes alone, and say nothing.
+        count = target.write(piece if len(left) == len(piece) else left)
+        if not count:
+            if isinstance(target, io.RawIOBase):
+                raise BlockingIOError(f"{target} takes no more bytes")
+            return
+        left = left[count:]

@@ -21,6 +21,7 @@ import contextlib
 import datetime
 import functools
 import os
+import threading
 from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar
 
@@ -85,32 +86,53 @@ IDLE_OF_OPEN = (
 class Prefetch:
     """Files that are fetched ahead of a program, in their order. See `prefetch`."""
 
-    #: Those whose block has been entered and not been left.
-    entered: ClassVar[set[int]] = set()
+    #: Those whose block has been entered and not been left, in this process.
+    entered: ClassVar[set[Prefetch]] = set()
+
+    #: While one is added, or the orders of a store are taken back.
+    _changing: ClassVar[threading.Lock] = threading.Lock()
 
     def __init__(
         self, stores: Iterable[tuple[_native.Store, dict[str, str]]], ahead: int | None
     ) -> None:
-        self._stores = list(stores)
+        self._stores = dict(stores)
         self._ahead = ahead
         #: How many of the files there are.
         self.count = 0
 
     def __enter__(self) -> Prefetch:
+        with self._changing:
+            self.entered.add(self)
         try:
-            told = [store.expect(list(keys.values()), self._ahead) for store, keys in self._stores]
+            told = [
+                store.expect(list(keys.values()), self._ahead)
+                for store, keys in self._stores.items()
+            ]
         except BaseException:
             # Those before the one that failed.
             self.__exit__()
             raise
         self.count = sum(told)
-        self.entered.add(id(self))
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.entered.discard(id(self))
-        for store, _keys in self._stores:
-            store.expect_none()
+        with self._changing:
+            # Not so in a child of a fork in the block: the order is the parent's.
+            if self not in self.entered:
+                return
+            self.entered.remove(self)
+            for store in self._stores:
+                # All orders of the store are taken back at once: by the last block.
+                if not any(store in other._stores for other in self.entered):
+                    store.expect_none()
+
+    @classmethod
+    def _forked(cls) -> None:
+        cls.entered = set()
+        cls._changing = threading.Lock()
+
+
+os.register_at_fork(after_in_child=Prefetch._forked)
 
 
 class ForereadFileSystem(AsyncFileSystem, ChainedFileSystem):  # type: ignore[misc]
@@ -462,32 +484,11 @@ class ForereadFileSystem(AsyncFileSystem, ChainedFileSystem):  # type: ignore[mi
                 raise
             os.makedirs(lpath, exist_ok=True)
             return
+        callback = DEFAULT_CALLBACK if callback is None else callback
         if outfile is not None:
-            return self._copy_to(rpath, handle, outfile, callback)
-        os.makedirs(os.path.dirname(os.path.abspath(lpath)), exist_ok=True)
-        with open(lpath, "wb") as target:
-            self._copy_to(rpath, handle, target, callback)
-
-    def _copy_to(self, path: str, handle: _native.Handle, target: Any, callback: Any) -> None:
-        """Copies a file. If it turns out to be replaced, it is copied once more from its start."""
-        copied = 0
-        for is_last in (False, True):
-            if callback is not None:
-                callback.set_size(handle.size)
-            try:
-                while piece := handle.read_at(copied, _get.COPIED_BYTES):
-                    target.write(piece)
-                    copied += len(piece)
-                    if callback is not None:
-                        callback.absolute_update(copied)
-                return
-            except VersionChanged:
-                if is_last or (copied and not target.seekable()):
-                    raise
-            if copied:
-                target.seek(-copied, os.SEEK_CUR)
-                target.truncate()
-            copied, handle = 0, self._handle(path, fresh=True)
+            _get.to_target(self, rpath, handle, outfile, callback)
+        else:
+            _get.to_name(self, rpath, handle, lpath, callback)
 
     def prefetch(self, paths: Iterable[str], ahead: int | str | None = None) -> Prefetch:
         """Tells that files will be read in this order, for as long as a `with` block lasts.

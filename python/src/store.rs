@@ -1,6 +1,7 @@
 //! One store: names in it, and its objects.
 
 use std::collections::HashMap;
+use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -46,11 +47,23 @@ const LISTED_AT_ONCE: usize = 4;
 const BUCKETS: [&str; 3] = ["s3://", "gs://", "az://"];
 
 /// A bucket, a container, a web server or a file system, with what it is connected with. Connected
-/// in each process that uses it, when it is first used.
-#[pyclass(frozen, module = "foreread._native")]
+/// in each process that uses it, when it is first used. Equal ones share an engine.
+#[pyclass(frozen, eq, hash, module = "foreread._native")]
 pub(crate) struct Store {
     spec: Arc<Spec>,
     live: Fresh<Live>,
+}
+
+impl PartialEq for Store {
+    fn eq(&self, other: &Self) -> bool {
+        self.spec == other.spec
+    }
+}
+
+impl Hash for Store {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.spec.hash(state);
+    }
 }
 
 #[derive(Clone)]
@@ -87,13 +100,16 @@ impl Live {
     }
 
     /// Whether there is a root. An answer from this bucket that is at most a second old says so.
-    async fn find_root(&self) -> Result<(), Error> {
+    /// So does one that its root may not be listed, unless that is what was `asked` for: a client
+    /// may list what is below a prefix alone.
+    async fn find_root(&self, asked: bool) -> Result<(), Error> {
         let Some(bucket) = &self.bucket else { return Ok(()) };
         if self.recent.lock().bucket.is_some_and(|at| at.elapsed() < RECENT) {
             return Ok(());
         }
         match self.engine.has_entries("").await {
             Err(error) if error.kind() == ErrorKind::NotFound => return Err(no_bucket(bucket)),
+            Err(error) if error.kind() == ErrorKind::PermissionDenied && !asked => return Ok(()),
             found => found?,
         };
         self.remember(None);
@@ -118,7 +134,7 @@ impl Live {
     /// read begin and end, if it is a file.
     async fn look_up(&self, path: &str, read: Option<(u64, u64)>) -> Result<Option<Object>, Error> {
         if path.is_empty() {
-            return self.find_root().await.map(|()| None);
+            return self.find_root(true).await.map(|()| None);
         }
         self.check(path)?;
         let (prefix, name) = path.rfind('/').map_or(("", path), |at| path.split_at(at + 1));
@@ -137,8 +153,9 @@ impl Live {
     /// The current version of the object `path`. Unless it must be `fresh`, an answer about the
     /// name that is at most a second old says which one that is. `read`: as for `look_up`.
     async fn current(&self, path: &str, fresh: bool, read: Option<(u64, u64)>) -> Result<Object, Error> {
+        self.check(path)?;
         if let Some(bucket) = self.bucket.as_deref().filter(|_| path.is_empty()) {
-            self.find_root().await?;
+            self.find_root(false).await?;
             return Err(Error::told(ErrorKind::NotFound, &format!("{bucket} is no file"), None, false));
         }
         if !fresh {
@@ -406,7 +423,7 @@ async fn list(live: &Live, path: &str, depth: usize) -> Result<Vec<Found>, Error
     match &live.bucket {
         Some(bucket) if is_missing && path.is_empty() => return Err(no_bucket(bucket)),
         // Where there is a bucket, most storage answers with an empty listing.
-        Some(_) if is_missing => live.find_root().await?,
+        Some(_) if is_missing => live.find_root(false).await?,
         _ if listed.is_ok() => live.remember(None),
         _ => {}
     }

@@ -18,7 +18,7 @@ from fsspec import AbstractFileSystem
 
 import foreread
 from conftest import Gate, Testbed
-from foreread.fsspec import ForereadFileSystem, Prefetch
+from foreread.fsspec import ForereadFileSystem
 
 
 @pytest.fixture
@@ -465,7 +465,7 @@ def test_files_are_copied_with_progress(fs: Any, testbed: Testbed, tmp_path: Any
 
 
 def _scattered(testbed: Testbed, folder: str, count: int, size: int) -> list[str]:
-    """Names of new files, in no order, and twice as many beside them that nobody asks for."""
+    """Names of new files, in no order, and twice as many beside them that are not asked for."""
     testbed.set_objects([f"{folder}/{nth:03}" for nth in range(3 * count)], size)
     return [f"{folder}/{nth * 37 % (3 * count):03}" for nth in range(count)]
 
@@ -795,83 +795,3 @@ def test_names_are_forgotten_by_a_store_that_was_not_used(testbed: Testbed) -> N
     testbed.set_object("tree/new", 5)
     other.forget()
     assert used.info("tree/new", "new")["size"] == 5
-
-
-def test_an_order_is_fetched_ahead_while_it_is_told(testbed: Testbed) -> None:
-    names = [f"order/{nth * 37 % 100:02}" for nth in range(100)]
-    for name in names:
-        testbed.set_object(name, 20_000)
-    fs = ForereadFileSystem("s3", skip_instance_cache=True, **testbed.options)
-    fs.invalidate_cache()
-    order = [f"testbed/{name}" for name in names]
-    testbed.reset()
-    with fs.prefetch(order[:60]) as prefetch:
-        assert prefetch.count == 60
-        for path in order[:30]:
-            assert len(fs.cat_file(path)) == 20_000
-    counters = foreread.stats()
-    assert counters["files_ahead_used"] >= 25, counters
-    gets = [request["key"] for request in testbed.requests() if request["kind"] == "get"]
-    assert set(gets) <= set(names[:60]) and len(gets) == len(set(gets)) > 30
-    with fs.prefetch(["testbed/none/a", order[3]]) as prefetch:
-        assert prefetch.count == 1
-
-
-# Five pages each, or one: the stores of a process share its memory, and here it has many of them.
-@pytest.mark.parametrize(
-    "ahead, size, files",
-    [("0", 20_000, 0), ("50KB", 20_000, 2), (600_000, 20_000, 29), ("32MiB", 4_000, 300)],
-)
-def test_no_more_of_an_order_is_ahead_than_is_said(
-    testbed: Testbed, ahead: int | str, size: int, files: int
-) -> None:
-    names = [f"ahead-{files}/{nth * 37 % 400:03}" for nth in range(400)]
-    for name in names:
-        testbed.set_object(name, size)
-    fs = ForereadFileSystem("s3", skip_instance_cache=True, **testbed.options)
-    order = [f"testbed/{name}" for name in names]
-    assert len(fs.ls(f"testbed/ahead-{files}")) == 400
-    testbed.reset()
-
-    def gets() -> list[str]:
-        log = [request["key"] for request in testbed.requests() if request["kind"] == "get"]
-        return [key for key in log if key in names]
-
-    with fs.prefetch(order[:300], ahead=ahead):
-        for count, nth in enumerate((0, 1, 20, 60), 1):
-            fs.cat_file(order[nth])
-            while len(gets()) < min(files, 300):
-                # Fetches that find no room go on with the next open.
-                fs.cat_file(order[nth])
-            assert len(gets()) <= files + count
-    assert len(gets()) == len(set(gets()))
-
-
-def test_an_order_that_fails_in_part_is_taken_back() -> None:
-    class Stores:
-        def __init__(self, fails: bool) -> None:
-            self.fails = fails
-            self.calls: list[str] = []
-
-        def expect(self, paths: list[str], ahead: int | None) -> int:
-            self.calls.append("expect")
-            if self.fails:
-                raise PermissionError("its own")
-            return len(paths)
-
-        def expect_none(self) -> None:
-            self.calls.append("none")
-
-    taken, refused = Stores(False), Stores(True)
-    stores: Any = [(taken, {"a": "a"}), (refused, {"b": "b"})]
-    with pytest.raises(PermissionError, match="its own"), Prefetch(stores, None):
-        pass
-    assert taken.calls == ["expect", "none"]
-    assert not Prefetch.entered
-
-
-def test_what_is_said_to_be_ahead_is_checked(testbed: Testbed) -> None:
-    fs = ForereadFileSystem("s3", **testbed.options)
-    for wrong in ("much", -1, "12 parsecs", 1.5):
-        with pytest.raises(ValueError, match="is no size"):
-            fs.prefetch(["testbed/small"], ahead=wrong)  # type: ignore[arg-type]

@@ -7,6 +7,7 @@ import asyncio
 import io
 import itertools
 import pickle
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -194,3 +195,79 @@ def test_a_size_that_is_the_same_may_have_been_told(fs: Any, testbed: Testbed) -
     testbed.set_object("same-size", 1_000, 2)
     file.seek(-10, 2)
     assert file.read() == testbed.bytes_of("same-size")[-10:]
+
+
+@pytest.mark.parametrize("size", [1_000, 2 << 20])
+def test_a_copy_of_many_is_of_the_versions_that_are_there(
+    fs: Any, testbed: Testbed, tmp_path: Path, size: int
+) -> None:
+    folder = f"many-{size}"
+    names = [f"{folder}/{nth}" for nth in range(10)]
+    testbed.set_objects(names, size)
+    fs.invalidate_cache()
+    assert len(fs.ls(f"testbed/{folder}")) == 10
+    for name in names:
+        fs.info(f"testbed/{name}")
+    testbed.set_object(names[4], size + 500, 2)
+    fs.get(f"testbed/{folder}", str(tmp_path / "to"), recursive=True)
+    for name in names:
+        copied = tmp_path / "to" / name.removeprefix(f"{folder}/")
+        assert copied.read_bytes() == testbed.bytes_of(name)
+
+
+def test_a_target_may_take_a_part_of_a_piece(fs: Any, testbed: Testbed) -> None:
+    class Target(io.RawIOBase):
+        taken = b""
+
+        def write(self, piece: Any) -> int:
+            self.taken += bytes(piece[:300])
+            return min(len(piece), 300)
+
+    testbed.set_object("in-parts", 1_000)
+    fs.invalidate_cache()
+    target, told = Target(), fsspec.callbacks.Callback()
+    fs.get_file("testbed/in-parts", "", outfile=target, callback=told)
+    assert target.taken == testbed.bytes_of("in-parts")
+    assert told.value == told.size == 1_000
+
+
+def test_threads_that_read_first_read_one_version(fs: Any, testbed: Testbed) -> None:
+    for nth in range(30):
+        key = f"raced/{nth}"
+        testbed.set_object(key, 1_000, 1)
+        fs.invalidate_cache()
+        fs.info(f"testbed/{key}")
+        file = fs.open(f"testbed/{key}")
+        testbed.set_object(key, 1_500, 2)
+        found: list[bytes] = []
+
+        def read(file: Any = file, found: list[bytes] = found) -> None:
+            for _ in range(5):
+                found.append(file.read_at(0, 2_000))
+
+        threads = [threading.Thread(target=read) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert set(found) == {testbed.bytes_of(key)}
+        assert len(found) == 20
+
+
+def test_a_file_that_is_closed_in_its_first_read_stays_closed(
+    fs: Any, replaced: tuple[str, bytes], monkeypatch: Any
+) -> None:
+    file = fs.open(replaced[0])
+    afresh = fs._handle
+
+    def handle(path: str, fresh: bool = False) -> Any:
+        found = afresh(path, fresh)
+        file.close()
+        return found
+
+    monkeypatch.setattr(fs, "_handle", handle)
+    with pytest.raises((ValueError, foreread.VersionChanged)):
+        file.read(10)
+    assert file.closed and file._handle is None
+    with pytest.raises(ValueError, match="closed"):
+        file.read_at(0, 10)

@@ -120,6 +120,7 @@ def test_a_child_of_a_fork_reads_on(testbed: Testbed, big: bytes, used: int) -> 
     _read(testbed, 402)
     child = os.fork()
     if child == 0:
+        right = False
         try:
             right = file.read_at(20 << 20, 10) == big[20 << 20 :][:10] and end_idle(0) == 1
             del file

@@ -4,18 +4,21 @@
 //!   first ── bytes are fetched: - as many ──────────────> 0: none are fetched
 //!     ^  └── a reader uses them: + 13/10 of them; growing: + 2 at first
 //!     └───── readers use others of their kind: + 1/32 of those; 16 MiB at most
+//!                                              + up to 3/10, by how many of a group are used
 //! ```
 //!
 //! Whatever programs do, the bytes that were fetched and not used are at most the first credit,
 //! three tenths of those that were fetched and used, and a thirty-second of the others of their
-//! kind. Credit that grows pays for twice what is used, until that is twice the first credit: at
-//! most another 14/10 of it are in vain, and only where twice the first credit was right.
+//! kind, or three tenths of those of a group of which a half is used. Credit that grows pays for
+//! twice what is used, until that is twice the first credit: at most another 14/10 of it are in
+//! vain, and only where twice the first credit was right.
 //!
 //! *Invariant:* what was fetched and not used never exceeds the credit that was given.
 //!
 //! This file does not know files. Each guess has an account of its own (`directories/siblings`,
 //! `directories/companions`, `directories/path/crossings`, `files/whole`), so that one that is
-//! wrong takes nothing from one that is right. Source: docs/decisions/0057, 0063, 0064 and 0088.
+//! wrong takes nothing from one that is right. Source: docs/decisions/0057, 0063, 0064,
+//! 0088 and 0116.
 
 /// Bytes that may be fetched.
 #[derive(Debug, Clone, Copy)]
@@ -62,6 +65,11 @@ impl Credit {
 
     fn earn(&mut self, bytes: u64) {
         self.left = (self.left + bytes).min(CREDIT_MAX);
+    }
+
+    /// Whether so many bytes can be bought.
+    pub(crate) fn has(&self, bytes: u64) -> bool {
+        self.left >= bytes
     }
 
     /// Buys so many bytes. Returns `false` if the credit does not suffice.

@@ -43,7 +43,7 @@
 //! The folder holds no names and no bytes, and does not send requests: the driver does. It does
 //! not evict pages of files; it tells the driver which files are no longer expected. Source:
 //! docs/decisions/0029, 0030, 0034, 0035, 0055, 0056, 0057, 0063,
-//! 0068, 0086, 0088, 0091, 0095, 0100, 0106 and 0110.
+//! 0068, 0086, 0088, 0091, 0095, 0100, 0106, 0110, 0116 and 0117.
 
 pub(crate) mod companions;
 pub(crate) mod confidence;

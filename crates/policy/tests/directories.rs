@@ -591,27 +591,6 @@ fn breadth_first_is_a_walk_as_well() {
 }
 
 #[test]
-fn a_loader_has_each_file_fetched_at_its_lookup() {
-    let mut driver = Driver::new(tree(1, 50, 20, 25), OPTIONS);
-    driver.read(0);
-    driver.dirs_of(0).into_iter().for_each(|dir| driver.read(dir));
-    driver.now = Nanos(driver.now.0 + 2_000_000_000);
-    let before = driver.requests;
-    // In no order, and each file in another directory than the one before.
-    for nth in 0..400u64 {
-        let (dir, entry) = (nth * 37 % 50 + 1, (nth / 50 * 7 % 20) as u32);
-        driver.tell(DirEvent::Named { dir: DirId(dir), entry: Some(entry), found: Found::Absent });
-        driver.round();
-        driver.open(dir, entry);
-    }
-    let counters = driver.counters();
-    assert!(counters.fetches_hit >= 380, "{} of 400 files were there", counters.fetches_hit);
-    // The more of a directory was opened, the more of the rest comes: three tenths at most, and what
-    // the first credit buys, which is twenty files.
-    assert!(driver.requests - before <= 400 * 13 / 10 + 20, "{} requests", driver.requests - before);
-}
-
-#[test]
 fn a_reader_that_only_looks_names_up_has_no_file_fetched() {
     let mut driver = Driver::new(tree(1, 50, 20, 25), OPTIONS);
     driver.read(0);

@@ -43,7 +43,9 @@ pub(crate) fn parse_events_only(head: &str) -> Option<RequestId> {
 
 /// The version of the form that a first line tells.
 pub(crate) fn parse_version(head: &str) -> Option<u64> {
-    head.strip_prefix(MAGIC)?.split_ascii_whitespace().next()?.parse().ok()
+    let mut fields = head.split_ascii_whitespace();
+    (fields.next()? == MAGIC).then_some(())?;
+    fields.next()?.parse().ok()
 }
 
 /// The options of policy that a first line of this version tells.

@@ -169,7 +169,7 @@ mod tests {
             let told = told(&format!("foreread-log {version} capacity_bytes=16777216"));
             assert!(told.starts_with(&format!("a log of version {version}, where")), "{told}");
         }
-        for head in ["", "foreread-log", "foreread-log 17", "foreread-log17 capacity_bytes=16777216", "rubbish 16"] {
+        for head in ["", "foreread-log", "foreread-log 17", "foreread-log16 capacity_bytes=16777216", "rubbish 16"] {
             assert!(told(head).starts_with("line 1: not the head of a log"), "{}", told(head));
         }
     }

@@ -115,9 +115,9 @@ pub(crate) struct Dir {
     /// What a listing of it took that had to be trimmed, with all of its pages, in bytes; 0 if the
     /// latest one to come whole did not have to be.
     whole_bytes: u64,
-    /// A listing of it took longer than it is believed: the first names had expired when the last
-    /// ones came.
-    is_slow: bool,
+    /// A listing of it has so many pages that one that is made anew for a name far behind does not
+    /// come to it soon.
+    is_long: bool,
     /// Names sought in it that are gone.
     pub(crate) relisting: Relisting,
     /// Bytes that it is charged for.
@@ -418,8 +418,10 @@ impl Dir {
         left
     }
 
-    /// Takes in the next page. The driver keeps `bytes` for the listing so far.
-    pub(crate) fn take(&mut self, children: &[Child], bytes: u64) {
+    /// Takes in the next page. The driver keeps `bytes` for the listing so far. Returns the bytes
+    /// of the files in it that were fetched and not opened, by the listing before and by this one.
+    pub(crate) fn take(&mut self, children: &[Child], bytes: u64) -> (u64, u64) {
+        let (mut fetched_before, mut fetched) = (0, 0);
         for &child in children {
             let entry = self.listed;
             if matches!(child, Child::Directory(_)) && self.subdirs.last().is_none_or(|&last| last < entry) {
@@ -428,7 +430,11 @@ impl Dir {
             match self.entry(entry) {
                 // A file that was fetched under this name is still resident.
                 Some(state) => {
+                    let before = state.bytes();
                     state.child = child;
+                    if state.fetched != Fetched::No {
+                        (fetched_before, fetched) = (fetched_before + before, fetched + state.bytes());
+                    }
                     if state.opens == Opens::Since {
                         state.opens = Opens::Before;
                     }
@@ -441,6 +447,8 @@ impl Dir {
         let before = if self.pages.len() == 1 { 0 } else { self.listing_bytes };
         self.page_bytes.push_back(bytes.saturating_sub(before));
         self.listing_bytes = bytes;
+        self.is_long |= self.pages.len() > PAGES_MAX;
+        (fetched_before, fetched)
     }
 
     /// Forgets the entries behind the latest listing's end.
@@ -449,7 +457,7 @@ impl Dir {
         self.subdirs.truncate(self.subdirs.partition_point(|&entry| entry < end));
         let kept = end.saturating_sub(self.gone) as usize;
         if self.entries.len() > kept {
-            (self.run, self.entered, self.unordered, self.files_opened) = (None, None, 0, 0);
+            (self.run, self.entered, self.unordered) = (None, None, 0);
         }
         (end..).zip(self.entries.drain(kept.min(self.entries.len())..)).collect()
     }
@@ -477,23 +485,12 @@ impl Dir {
         gone
     }
 
-    /// All of its latest listing has come. If none of that is gone, it fits, and it is not slow if
-    /// it has not expired.
-    pub(crate) fn completed(&mut self, now: Nanos, ttl: Nanos) {
+    /// All of its latest listing has come. If none of that is gone, it fits.
+    pub(crate) fn completed(&mut self) {
         if self.gone == 0 {
             self.whole_bytes = 0;
-            self.is_slow = self.has_expired(now, ttl);
+            self.is_long = self.pages.len() > PAGES_MAX;
         }
-    }
-
-    /// A listing of it is to be made anew. Had the last one expired before all of it came, it is
-    /// slow.
-    pub(crate) fn ends_before(&mut self, now: Nanos, ttl: Nanos) {
-        self.is_slow |= !self.complete && self.pages.len() > 1 && self.has_expired(now, ttl);
-    }
-
-    fn has_expired(&self, now: Nanos, ttl: Nanos) -> bool {
-        self.requested.is_some_and(|requested| now.since(requested) > ttl)
     }
 
     /// Whether a listing of it does not fit: an earlier one had to be trimmed, and took more than
@@ -502,10 +499,10 @@ impl Dir {
         self.whole_bytes > most
     }
 
-    /// Whether a listing of it, of which `most` bytes may be kept, is not all there at one time, as
-    /// far as is known: an earlier one had to be trimmed, and took more, or was slow.
-    pub(crate) fn exceeds(&self, most: u64) -> bool {
-        self.is_too_long(most) || self.is_slow
+    /// Whether it is listed from where names in order are sought: it does not fit in `most` bytes,
+    /// or is long.
+    pub(crate) fn slides(&self, most: u64) -> bool {
+        self.is_too_long(most) || self.is_long
     }
 
     /// What it takes in all, here and in the driver.
@@ -527,6 +524,12 @@ impl Dir {
             .map(|state| state.opens == Opens::Since)
     }
 }
+
+/// Pages of a listing that is made anew as a whole for names in order, at most. Lower: two readers
+/// of a directory each have it listed from where they are. Higher: a reader waits for more pages
+/// each time that the listing expires, and where these take longer than that it never comes to its
+/// name. Source: docs/decisions/0117.
+const PAGES_MAX: usize = 4;
 
 /// The largest file that is fetched whole before it is opened, in pages: 256 KiB, which arrives in
 /// no more time than its first byte takes. Lower: larger files cost a round trip each. Higher:

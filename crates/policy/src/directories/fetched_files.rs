@@ -6,16 +6,18 @@
 //! ```
 //!
 //! Each has a number, which grows with every file. A file that is opened leaves by its number
-//! alone: its place in the queue stays until it is the oldest, or until half of the places are such.
+//! alone: its place in the queue stays until it is the oldest, or until half of the places are
+//! such and one is added.
 //!
-//! Siblings are apart: how many of them there are is bounded by what they were bought with, that of
-//! the others by a number.
+//! Siblings are apart: they are bounded by what they are bought with, and by bytes, the others by
+//! a number as well.
 //!
-//! *Invariant:* a queue has at most twice as many places as files, and a few.
+//! *Invariant:* where a file is added, a queue has at most twice as many places as files, and a
+//! few.
 //!
 //! This file does not know files: their entries keep the numbers (`directory`). It does not decide
-//! how many there may be (`path/contents`). Source: derived; a queue in which things leave from the
-//! middle.
+//! how many there may be (`path/contents`). Source: derived; a queue in which things leave from
+//! the middle.
 
 use alloc::collections::VecDeque;
 
@@ -77,6 +79,11 @@ impl FetchedFiles {
         self.bytes = self.bytes.saturating_sub(bytes);
         let queue = self.queue(is_sibling);
         queue.files = queue.files.saturating_sub(1);
+    }
+
+    /// Some are other files than before: their bytes by an earlier listing, and by the latest one.
+    pub(crate) fn replaced(&mut self, before: u64, after: u64) {
+        self.bytes = (self.bytes + after).saturating_sub(before);
     }
 
     /// The one that was fetched first: of all, or of those that are no siblings.

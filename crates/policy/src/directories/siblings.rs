@@ -6,19 +6,21 @@
 //!           those of three other directories          ──> the files nearest to it: 8 at first,
 //!                                                         16, 32, .. while the reader waits
 //!           any, a sibling was opened less than a second ago ──> the same
+//!           any, n files of the directory were opened before ──> n - 1 files, if these are more
 //! ```
 //!
 //! A program that opens files by name (an import, a build, a version control system) opens most of
 //! the small files of each directory that it comes to, in an order of its own. Siblings are bought
-//! with credit (`credit`), and pay it back when they are opened. A loader that opens files at
-//! random spends the first credit, and nearly stops.
+//! with credit (`credit`), in bytes and in requests, and pay it back when they are opened. A
+//! loader that opens files at random spends the first credit, and nearly stops. The more of a
+//! directory it has opened, the more it earns for the rest.
 //!
 //! *Invariant:* siblings fetched and not opened never exceed the credit that was given.
 //!
 //! Cousins are files of the same name, or at the same place, in other directories.
 //!
 //! This file does not know files: which ones are near, and whether they are small, is decided by
-//! `path/beside`. Readers in order are a walk's. Source: docs/decisions/0057 and 0086.
+//! `path/beside`. Readers in order are a walk's. Source: docs/decisions/0057, 0086 and 0116.
 
 use crate::credit::Credit;
 use crate::directories::confidence::Confidence;
@@ -91,6 +93,11 @@ impl Siblings {
             self.requests.refused(REQUEST);
         }
         is_bought
+    }
+
+    /// Whether there is credit for a request.
+    pub(crate) fn has_requests(&self) -> bool {
+        self.requests.has(REQUEST)
     }
 
     /// A sibling that was bought did not come.

@@ -154,7 +154,7 @@ fn a_large_directory_is_listed_again_for_a_loader_in_no_order() {
 /// `ls -l` of a directory whose listing takes longer than it is believed: names in order, from
 /// any of them on.
 #[test]
-fn a_directory_that_is_listed_more_slowly_than_it_expires_is_listed_from_where_its_reader_is() {
+fn a_long_directory_whose_listing_expires_is_listed_from_where_its_reader_is() {
     for (first_byte, from) in [(30, 0), (80, 0), (80, 30_000), (400, 0)] {
         let entries = 50_000;
         let shares = DirShares { known_bytes: 256 << 20, contents_bytes: 4 << 20 };

@@ -50,7 +50,7 @@ impl DirReadahead {
             self.counters.fetches += 1;
             self.actions.push_back(DirAction::Fetch { dir, entry });
         }
-        let (mut wanted, mut bytes) = (Vec::new(), self.fetched.bytes());
+        let (mut wanted, mut bytes, mut refused) = (Vec::new(), self.fetched.bytes(), 0);
         let after = (entry + 1..known.end()).take(STEPS_MAX / 2);
         let before = (known.gone..entry).rev().take(STEPS_MAX / 2);
         for place in after.chain(before) {
@@ -69,6 +69,10 @@ impl DirReadahead {
                 if !self.siblings.spend(state.bytes(), state.is_small_file()) {
                     // One of the other length may still be bought.
                     bytes -= state.bytes();
+                    refused += 1;
+                    if refused == REFUSED_MAX || !self.siblings.has_requests() {
+                        break;
+                    }
                     continue;
                 }
                 left -= 1;
@@ -165,6 +169,11 @@ impl DirReadahead {
         }
     }
 }
+
+/// Siblings that may be too dear until no more are looked at, in files. Lower: one of the other
+/// length is missed that lies a little further. Higher: an open takes longer where credit is
+/// spent. Source: a guess, not measured; as many as may be in flight.
+const REFUSED_MAX: u32 = 64;
 
 /// Cousins fetched at first, in files. Lower: the reader waits more often until the number has
 /// doubled. Higher: more is fetched in vain for two firsts by chance. Source: docs/decisions/0086.

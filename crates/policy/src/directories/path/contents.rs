@@ -7,7 +7,8 @@
 //!     equal distances       the fourth of them                         4, 64
 //!     a walk                the second file in order (or up to the     4, 128
 //!                           sixth, after opens out of order)
-//!     its siblings          the second file opened in a directory      8, 64
+//!     its siblings          the second file opened in a directory      8, 64, or as many as
+//!                                                                      were opened there
 //!     its cousins           the same first file in two directories     4, 32
 //!     a lookup              programs open what they look up            the file itself
 //!
@@ -26,9 +27,9 @@
 //!
 //! *Invariants:* a file is not fetched again while it counts as fetched or is in flight, and what
 //! readers come to next has room: where readers do nothing, nothing is fetched in the end. At most
-//! [`FETCHES_MAX`] files are in flight. When more may be fetched, fetched files above
-//! [`FETCHED_MAX`] or [`DirShares::contents_bytes`] are discarded. A file that was looked up
-//! first is no prediction: it is neither a hit nor a miss of a walk.
+//! [`FETCHES_MAX`] files are in flight. Fetched files above [`DirShares::contents_bytes`], and
+//! those but siblings above [`FETCHED_MAX`], are discarded. A file that was looked up first is no
+//! prediction: it is neither a hit nor a miss of a walk.
 //!
 //! This file does not say which files are small (`directory`), how many are ahead
 //! (`confidence`) or which siblings and cousins come (`beside`). It does not evict pages: a

@@ -32,7 +32,7 @@
 use alloc::vec::Vec;
 
 use super::{Cause, DirReadahead, Request, STEPS_MAX};
-use crate::directories::directory::{Backward, Coming, DIRECTORY_BYTES, Dir, Entry, Fetched};
+use crate::directories::directory::{Backward, Coming, DIRECTORY_BYTES, Dir, Entry, Fetched, Opens};
 use crate::directories::event::{Child, DirAction};
 use crate::directories::subtree::{COVERS_MIN, Covers, LEVELS, Subtree};
 use crate::directories::walk::{Frame, Order, Walk};
@@ -53,7 +53,9 @@ impl DirReadahead {
 
     /// Entries of `dir` are forgotten.
     pub(super) fn entries_gone(&mut self, dir: DirId, gone: impl IntoIterator<Item = (u32, Entry)>) {
+        let mut opened = 0;
         for (entry, state) in gone {
+            opened += u32::from(state.opens != Opens::Never);
             match state.child {
                 Child::Directory(below) if self.parents.get(&below) == Some(&(dir, entry)) => {
                     self.parents.remove(&below);
@@ -64,6 +66,9 @@ impl DirReadahead {
                 self.discarded((dir, entry), state);
             }
         }
+        if let Some(known) = self.dirs.get_mut(&dir) {
+            known.files_opened = known.files_opened.saturating_sub(opened);
+        }
     }
 
     /// The next entries of a listing have come.
@@ -72,15 +77,15 @@ impl DirReadahead {
         let known = self.dirs.entry(dir).or_default();
         known.complete = last;
         let at = known.listed;
-        known.take(children, bytes);
+        let (before, after) = known.take(children, bytes);
+        self.fetched.replaced(before, after);
         let subdirs = (at..).zip(children).filter_map(|(entry, child)| match child {
             Child::Directory(below) => Some((*below, (dir, entry))),
             Child::File { .. } => None,
         });
         self.parents.extend(subdirs);
         if last {
-            let (now, ttl) = (self.now, self.options.ttl);
-            self.dirs.entry(dir).or_default().completed(now, ttl);
+            self.dirs.entry(dir).or_default().completed();
             self.discard(dir);
             let entries = self.dirs.get(&dir).map_or(0, |known| known.listed as usize);
             let subdirs = self.dirs.get(&dir).map_or(0, |known| known.subdirs.len());
@@ -150,7 +155,6 @@ impl DirReadahead {
             return;
         }
         if restarts {
-            known.ends_before(self.now, self.options.ttl);
             known.restart(self.now);
         }
         let before = core::mem::replace(&mut known.coming, Coming::Alone);

@@ -168,7 +168,7 @@ impl DirReadahead {
         let most = self.directory_bytes_max();
         let Some(known) = self.dirs.get_mut(&dir) else { return };
         let is_too_long = known.is_too_long(most);
-        if known.exceeds(most) {
+        if known.slides(most) {
             // A listing of it is not there for long.
             let page = entry.map(|entry| known.page_of(entry));
             let in_order = page.is_some_and(|(from, to)| self.sought(dir, from, to));
@@ -214,7 +214,7 @@ impl DirReadahead {
     ///
     /// [`DirEvent::Sought`]: crate::DirEvent::Sought
     pub fn slides(&self, dir: DirId) -> bool {
-        self.dirs.get(&dir).is_some_and(|known| known.exceeds(self.directory_bytes_max()))
+        self.dirs.get(&dir).is_some_and(|known| known.is_too_long(self.directory_bytes_max()))
     }
 
     /// A reader reads a file in `dir` whose name nothing tells. That costs no more than if it were
@@ -311,7 +311,7 @@ impl DirReadahead {
         let child = self.dirs.get(&dir).and_then(|dir| dir.get(entry)).map(|entry| entry.child);
         let Some(Child::Directory(below)) = child else { return };
         let (now, ttl, most) = (self.now, self.options.ttl, self.directory_bytes_max());
-        let is_page = |known: &&Dir| !known.exceeds(most) && known.complete && known.pages.len() == 1;
+        let is_page = |known: &&Dir| !known.slides(most) && known.complete && known.pages.len() == 1;
         let was_used = |known: &&Dir| is_page(known) && known.names + known.answered > 0;
         if self.dirs.get(&below).filter(was_used).is_some_and(|known| !known.is_known(now, ttl))
             && !self.list_together(below)
@@ -325,7 +325,7 @@ impl DirReadahead {
     /// Returns whether it is.
     pub(super) fn sought(&mut self, dir: DirId, from: u32, to: u32) -> bool {
         let (DirOptions { readahead, ttl, below, .. }, most) = (self.options, self.directory_bytes_max());
-        let Some(known) = self.dirs.get_mut(&dir).filter(|known| known.exceeds(most)) else { return false };
+        let Some(known) = self.dirs.get_mut(&dir).filter(|known| known.slides(most)) else { return false };
         if !readahead || ttl.is_zero() || !below || !known.relisting.sought(from, to) {
             return false;
         }
@@ -347,7 +347,7 @@ impl DirReadahead {
     /// fit is listed on ahead of such readers, as it is ahead of one that reads it.
     fn passed(&mut self, dir: DirId, entry: u32) {
         let most = self.directory_bytes_max();
-        let Some(known) = self.dirs.get_mut(&dir).filter(|known| known.exceeds(most)) else { return };
+        let Some(known) = self.dirs.get_mut(&dir).filter(|known| known.slides(most)) else { return };
         known.relisting.hit();
         known.pages_read = known.pages_read.max(known.pages_to(entry));
         self.go_on(dir, false);

@@ -76,7 +76,7 @@ impl DirReadahead {
         let (now, ttl, most) = (self.now, self.options.ttl, self.directory_bytes_max());
         // A relisting of a directory that does not fit is not kept: it slides.
         let is_kept =
-            |known: &&mut Dir| known.complete && known.pages.len() == 1 && known.gone == 0 && !known.exceeds(most);
+            |known: &&mut Dir| known.complete && known.pages.len() == 1 && known.gone == 0 && !known.slides(most);
         let Some(known) = self.dirs.get_mut(&dir).filter(is_kept) else { return false };
         let Some(requested) = known.requested else { return false };
         let is_early = is_early(requested, now, ttl);
