@@ -464,46 +464,6 @@ def test_files_are_copied_with_progress(fs: Any, testbed: Testbed, tmp_path: Any
     assert told.size == told.value == 64 << 20
 
 
-def _scattered(testbed: Testbed, folder: str, count: int, size: int) -> list[str]:
-    """Names of new files, in no order, and twice as many beside them that are not asked for."""
-    testbed.set_objects([f"{folder}/{nth:03}" for nth in range(3 * count)], size)
-    return [f"{folder}/{nth * 37 % (3 * count):03}" for nth in range(count)]
-
-
-@pytest.mark.parametrize("how", ["get", "listed", "awaited", "cat"])
-def test_files_that_are_wanted_together_cost_a_request_each(
-    testbed: Testbed, tmp_path: Any, how: str
-) -> None:
-    names = _scattered(testbed, f"together-{how}", 100, 20_000)
-    fs = ForereadFileSystem("s3", skip_instance_cache=True, **testbed.options)
-    fs.invalidate_cache()
-    paths = [f"testbed/{name}" for name in names]
-    local = [str(tmp_path / "in" / str(nth)) for nth in range(100)]
-    if how == "listed":
-        fs.ls(f"testbed/together-{how}")
-    testbed.reset()
-    if how == "cat":
-        data = fs.cat(paths)
-        found = [data[path] for path in paths]
-    else:
-        if how == "awaited":
-            asyncio.run(fs._get(paths, local, batch_size=4))
-        else:
-            fs.get(paths, local)
-        found = [Path(path).read_bytes() for path in local]
-    counters = testbed.counters()
-    gets = [request["key"] for request in testbed.requests() if request["kind"] == "get"]
-    assert sorted(key for key in gets if key in names) == sorted(names)
-    # What lies beside the last ones may be fetched when the order is over: up to 20 were seen.
-    assert len(gets) < (150 if how == "cat" else 110)
-    assert counters["head"] == 0
-    assert counters["list"] <= 2
-    assert counters["in_flight_max"] > 10
-    assert not fs.is_told()
-    for nth in (0, 50, 99):
-        assert found[nth] == testbed.bytes_of(names[nth])
-
-
 def test_a_tree_is_copied_as_by_fsspec(fs: Any, testbed: Testbed, tmp_path: Any) -> None:
     testbed.set_objects(["copied/a", "copied/b/c", "copied/b/d/e", "copied/b/d/f"], 3_000)
     testbed.set_object("copied/large", 9 << 20)
@@ -618,16 +578,6 @@ def test_the_first_error_ends_a_copy(fs: Any, testbed: Testbed, tmp_path: Any) -
             [str(tmp_path / str(nth)) for nth in range(9)],
         )
     assert not [each.name for each in threading.enumerate() if "foreread-get" in each.name]
-
-
-def test_an_order_of_the_program_is_not_taken_back(
-    fs: Any, testbed: Testbed, tmp_path: Any
-) -> None:
-    names = [f"testbed/{name}" for name in _scattered(testbed, "kept", 30, 1000)]
-    with fs.prefetch(names):
-        fs.get(names[:20], [str(tmp_path / str(nth)) for nth in range(20)])
-        assert fs.is_told()
-    assert not fs.is_told()
 
 
 def test_versions_are_told(fs: Any, testbed: Testbed) -> None:

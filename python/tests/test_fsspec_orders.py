@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -139,3 +141,53 @@ def test_an_order_that_is_too_long_is_no_error_of_a_copy(
     monkeypatch.setattr(fs, "prefetch", prefetch)
     fs.get("testbed/long", str(tmp_path / "to"), recursive=True)
     assert len(list((tmp_path / "to").iterdir())) == 10
+
+
+def _scattered(testbed: Testbed, folder: str, count: int, size: int) -> list[str]:
+    """Names of new files, in no order, and twice as many beside them that are not asked for."""
+    testbed.set_objects([f"{folder}/{nth:03}" for nth in range(3 * count)], size)
+    return [f"{folder}/{nth * 37 % (3 * count):03}" for nth in range(count)]
+
+
+@pytest.mark.parametrize("how", ["get", "listed", "awaited", "cat"])
+def test_files_that_are_wanted_together_cost_a_request_each(
+    testbed: Testbed, tmp_path: Any, how: str
+) -> None:
+    names = _scattered(testbed, f"together-{how}", 100, 20_000)
+    fs = ForereadFileSystem("s3", skip_instance_cache=True, **testbed.options)
+    fs.invalidate_cache()
+    paths = [f"testbed/{name}" for name in names]
+    local = [str(tmp_path / "in" / str(nth)) for nth in range(100)]
+    if how == "listed":
+        fs.ls(f"testbed/together-{how}")
+    testbed.reset()
+    if how == "cat":
+        data = fs.cat(paths)
+        found = [data[path] for path in paths]
+    else:
+        if how == "awaited":
+            asyncio.run(fs._get(paths, local, batch_size=4))
+        else:
+            fs.get(paths, local)
+        found = [Path(path).read_bytes() for path in local]
+    counters = testbed.counters()
+    gets = [request["key"] for request in testbed.requests() if request["kind"] == "get"]
+    # A file that the order has fetched when its reader asks may come twice, seldom; with `cat`, all
+    # readers ask at once. What lies beside the last ones may come when the order is over.
+    assert set(names) <= set(gets)
+    assert len(gets) < (150 if how == "cat" else 110)
+    assert counters["list"] <= (20 if how == "cat" else 2)
+    assert counters["head"] == 0
+    assert counters["in_flight_max"] > 10
+    assert not fs.is_told()
+    for nth in (0, 50, 99):
+        assert found[nth] == testbed.bytes_of(names[nth])
+
+
+def test_an_order_of_the_program_is_not_taken_back(testbed: Testbed, tmp_path: Any) -> None:
+    fs = ForereadFileSystem("s3", skip_instance_cache=True, **testbed.options)
+    names = [f"testbed/{name}" for name in _scattered(testbed, "kept", 30, 1000)]
+    with fs.prefetch(names):
+        fs.get(names[:20], [str(tmp_path / str(nth)) for nth in range(20)])
+        assert fs.is_told()
+    assert not fs.is_told()

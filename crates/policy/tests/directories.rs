@@ -355,7 +355,9 @@ impl Driver {
             _ => Found::Absent,
         };
         self.tell(DirEvent::Opened { dir: DirId(dir), entry, found });
-        if self.fetching.contains(&file) {
+        // A long one is fetched whole because it is opened.
+        let is_own = |child: &Child| matches!(child, Child::File { pages, .. } if *pages > 32);
+        if found == Found::InFlight || self.fetching.contains(&file) && is_own(&self.tree[&dir][entry as usize]) {
             self.dropped.insert(file);
         }
         found

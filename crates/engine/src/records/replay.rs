@@ -37,10 +37,7 @@ pub enum ReplayError {
     #[error("cannot read the log: {0}")]
     Io(#[from] io::Error),
     /// The log has the form of another version of foreread.
-    #[error(
-        "a log of version {version}, where this foreread reads version {VERSION}: \
-         replay it with the foreread that wrote it"
-    )]
+    #[error("a log of version {version}, where this foreread reads version {VERSION}")]
     Version {
         /// That of the log.
         version: u64,

@@ -128,6 +128,8 @@ impl DirReadahead {
         let Return { stays, is_soon } = self.siblings.comes(dir, self.now);
         known.opened.add(kinds);
         let dense = Dense { opened: known.files_opened, files: known.files() };
+        // Where a name has to be asked for first, the answer brings its file as well.
+        let is_answered = known.is_known(self.now, self.options.ttl);
         known.files_opened += u32::from(is_new);
         if is_small && !beside && is_new {
             self.across.used(bytes);
@@ -185,7 +187,12 @@ impl DirReadahead {
             }
         }
         if is_short && !is_left {
-            self.fetch_siblings((dir, entry), stays && is_new, if is_new { dense } else { Dense::default() }, found);
+            self.fetch_siblings(
+                (dir, entry),
+                stays && is_new,
+                if is_new && is_answered { dense } else { Dense::default() },
+                found,
+            );
         }
         // What another guess brought is left to that one.
         let is_waited = matches!(before, Fetched::No | Fetched::Cousin);
