@@ -172,8 +172,8 @@ def test_files_that_are_wanted_together_cost_a_request_each(
         found = [Path(path).read_bytes() for path in local]
     counters = testbed.counters()
     gets = [request["key"] for request in testbed.requests() if request["kind"] == "get"]
-    # A file that the order has fetched when its reader asks may come twice, seldom; with `cat`, all
-    # readers ask at once. What lies beside the last ones may come when the order is over.
+    # A file that the order has fetched when its reader asks may come twice, seldom; with `cat`,
+    # all readers ask at once. What lies beside the last ones may come when the order is over.
     assert set(names) <= set(gets)
     assert len(gets) < (150 if how == "cat" else 110)
     assert counters["list"] <= (20 if how == "cat" else 2)
