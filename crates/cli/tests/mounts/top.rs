@@ -107,7 +107,8 @@ fn the_screen_moves_through_more_streams_than_fit_into_an_answer() {
     }
     let hostile = "new\nline\x1b[2J";
     let names: Vec<_> = (0..99).map(|nth| format!("f{nth:02}")).chain([hostile.to_owned()]).collect();
-    let objects: Vec<_> = names.iter().map(|name| (name.as_str(), 4 << 20)).collect();
+    // Longer than what comes whole with a first read: such a file may have no stream.
+    let objects: Vec<_> = names.iter().map(|name| (name.as_str(), 8 << 20)).collect();
     let store = Store::with(&objects);
     let mount = Mount::of(&store);
     let direct = OFlags::DIRECT.bits() as i32;
