@@ -1,5 +1,5 @@
-//! Relisting: where a directory that does not fit is listed again, for a reader that goes through
-//! its names.
+//! Relisting: where a directory that does not fit, or is long, is listed again, for a reader that
+//! goes through its names.
 //!
 //! ```text
 //!   names looked up      a  b |  ..         part of the listing that is gone
@@ -14,7 +14,7 @@
 //! many names in order have the next one listed, up to [`VAIN_MAX`] times.
 //!
 //! This file does not list (`path/listings`) and does not trim (`directory`). Source:
-//! docs/decisions/0055.
+//! docs/decisions/0055 and 0117.
 
 /// Names sought in one directory that its listing did not tell, and what the relisting answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

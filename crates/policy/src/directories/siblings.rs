@@ -6,7 +6,8 @@
 //!           those of three other directories          ──> the files nearest to it: 8 at first,
 //!                                                         16, 32, .. while the reader waits
 //!           any, a sibling was opened less than a second ago ──> the same
-//!           any, n files of the directory were opened before ──> n - 1 files, if these are more
+//!           any, n files of the directory were opened before,
+//!           and its names are known                          ──> n - 1 files, if these are more
 //! ```
 //!
 //! A program that opens files by name (an import, a build, a version control system) opens most of

@@ -130,6 +130,7 @@ impl DirReadahead {
         let dense = Dense { opened: known.files_opened, files: known.files() };
         // Where a name has to be asked for first, the answer brings its file as well.
         let is_answered = known.is_known(self.now, self.options.ttl);
+        let ahead = if is_new && is_answered { dense } else { Dense::default() };
         known.files_opened += u32::from(is_new);
         if is_small && !beside && is_new {
             self.across.used(bytes);
@@ -187,12 +188,7 @@ impl DirReadahead {
             }
         }
         if is_short && !is_left {
-            self.fetch_siblings(
-                (dir, entry),
-                stays && is_new,
-                if is_new && is_answered { dense } else { Dense::default() },
-                found,
-            );
+            self.fetch_siblings((dir, entry), stays && is_new, ahead, found);
         }
         // What another guess brought is left to that one.
         let is_waited = matches!(before, Fetched::No | Fetched::Cousin);

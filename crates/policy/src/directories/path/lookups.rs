@@ -24,7 +24,7 @@
 //!   ReadByName ──────────────────> the seventh one in a directory, and later ones: as Named
 //!          the first in one ─────> the second directory in another one: list that
 //!                                  known by that: list its subtree and those behind it
-//!   Sought, or Named expired, in a directory that was trimmed:
+//!   Sought, or Named expired, in a directory that was trimmed, or is long:
 //!          in order ──────────────> list it from there (`relisting`)
 //!          found, or entered ─────> go on with that listing
 //! ```
