@@ -2,7 +2,7 @@
 
 ::
 
-    open ──> UnreadFile ── first read, or size or version told ──> ForereadFile: one version
+    open ──> no version is fixed ── first read, or version told ──> one version
                  └─ replaced meanwhile: opened afresh, once
 """
 
@@ -25,8 +25,18 @@ BLOCK_BYTES = 5 << 20
 
 
 class ForereadFile(File):
-    """A file of a `ForereadFileSystem`: a `foreread.File` with what fsspec's files have."""
+    """A file of a `ForereadFileSystem`: a `foreread.File` with what fsspec's files have.
 
+    It was opened at a version that may be a second old. Its version is the one that the first read
+    finds: if the object was replaced meanwhile, that read opens it afresh. Not so once the version
+    was told, or a size that is another one now: what a program has computed from these would be of
+    another file. Threads may read at once, and one may fork meanwhile: there is no lock. The first
+    one to be done says which version it is.
+    """
+
+    #: Whether its version stays. Handle and size are that version's then.
+    _is_fixed = False
+    #: Whether a program may know its size.
     _size_told = False
 
     def __init__(
@@ -54,7 +64,7 @@ class ForereadFile(File):
         handle: Any = self._open()
         raw = handle.handle if isinstance(handle, CachedHandle) else handle
         # What is in a cache is of one version.
-        raw = _fix(self, raw)
+        raw = self.fix(raw)
         self._handle = raw if cache is None else CachedHandle(raw, cache)  # type: ignore[assignment]
 
     def _fetch_range(self, start: int, end: int) -> bytes:
@@ -63,11 +73,98 @@ class ForereadFile(File):
         raw: _native.Handle = handle.handle if isinstance(handle, CachedHandle) else handle
         return raw.read_at(start, end - start)
 
+    def fix(self, handle: _native.Handle) -> _native.Handle:
+        """The version from now on: of this handle, unless it was said before."""
+        fixed: _native.Handle = self.__dict__.setdefault("_fixed", handle)
+        if not self._is_fixed:
+            # In this order: what other threads read meanwhile with the former handle is read
+            # again, and a handle with its own size only is believed.
+            self._size = fixed.size
+            self._handle = fixed
+            # `close` says so before it gives the handle up.
+            if self.closed:
+                self._handle = None
+            self._is_fixed = True
+        return fixed
+
+    def _first(self, read: Callable[..., Any], *args: Any) -> Any:
+        """What `read` returns, of the version that it finds."""
+        handle, position = self._open(), self._position
+        try:
+            found = read(self, *args)
+        except VersionChanged:
+            fresh = self.fs._handle(self.path, fresh=True)
+            if self.closed or (self._size_told and fresh.size != handle.size):
+                raise
+            version = self.fix(fresh)
+            if version is handle:
+                raise
+        else:
+            version = self.fix(handle)
+            if version is handle:
+                return found
+        self._position = position
+        return read(self, *args)
+
+    @property
+    def size(self) -> int:
+        """Length in bytes."""
+        self._size_told = True
+        return self._size
+
+    @property
+    def version(self) -> _native.Version:
+        """The version that is read."""
+        return self.fix(self._open()).version
+
+    def read_at(self, offset: int, length: int) -> bytes:
+        """`length` bytes at `offset`; fewer only at the end, none beyond it."""
+        if self._is_fixed:
+            return File.read_at(self, offset, length)
+        found: bytes = self._first(File.read_at, offset, length)
+        return found
+
+    def read_into_at(self, offset: int, buffer: WriteableBuffer) -> int:
+        """Fills `buffer` from `offset` on. Returns how many bytes: fewer only at the end."""
+        if self._is_fixed:
+            return File.read_into_at(self, offset, buffer)
+        count: int = self._first(File.read_into_at, offset, buffer)
+        return count
+
     def read_ranges(self, ranges: Iterable[tuple[int, int]]) -> list[bytes]:
         """As of a `foreread.File`; through a cache, one after another."""
-        if self.cache is None:
-            return super().read_ranges(ranges)
-        return [self.read_at(offset, length) for offset, length in ranges]
+        if self.cache is not None:
+            return [self.read_at(offset, length) for offset, length in ranges]
+        if self._is_fixed:
+            return File.read_ranges(self, ranges)
+        found: list[bytes] = self._first(File.read_ranges, list(ranges))
+        return found
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        """`size` bytes from the position on, or all that are left."""
+        if self._is_fixed:
+            return File.read(self, size)
+        found: bytes = self._first(File.read, size)
+        return found
+
+    def readinto(self, buffer: WriteableBuffer, /) -> int:
+        """Fills `buffer` from the position on. Returns how many bytes: fewer only at the end."""
+        if self._is_fixed:
+            return File.readinto(self, buffer)
+        count: int = self._first(File.readinto, buffer)
+        return count
+
+    def peek(self, size: int = 0, /) -> bytes:
+        """Bytes from the position on, which stays."""
+        if self._is_fixed:
+            return File.peek(self, size)
+        found: bytes = self._first(File.peek, size)
+        return found
+
+    def seek(self, offset: int, whence: int = 0, /) -> int:
+        """Moves the position, in bytes from the start (0), the position (1) or the end (2)."""
+        self._size_told |= whence == 2
+        return File.seek(self, offset, whence)
 
     @property
     def closed(self) -> bool:
@@ -89,7 +186,7 @@ class ForereadFile(File):
         return {"name": self.path, "size": self.size, "type": "file"}
 
     def __reduce_ex__(self, protocol: object, /) -> tuple[Any, ...]:
-        handle = self._open()
+        handle = self.fix(self._open())
         return (_again, (self.fs, self.path, handle.key, handle.version, self._position))
 
 
@@ -119,107 +216,12 @@ class CachedHandle:
         return len(data)
 
 
-class UnreadFile(ForereadFile):
-    """A file of which nothing was read: its version is what the first read finds.
-
-    It was opened at a version that may be a second old. If that was replaced, the first read
-    opens the file afresh. Not so once the version was told, or a size that is another one now:
-    what a program has computed from these would be of another file. Threads may read at once, and
-    one may fork meanwhile: there is no lock. The first one to be done says which version it is.
-    """
-
-    # Another thread's read makes it a `ForereadFile` at any moment: no `super()`, and no attribute
-    # of this class alone, after something was read.
-
-    def _first(self, read: Callable[..., Any], *args: Any) -> Any:
-        handle, position = self._open(), self._position
-        try:
-            found = read(self, *args)
-        except VersionChanged:
-            fresh = self.fs._handle(self.path, fresh=True)
-            if self.closed or (self._size_told and fresh.size != handle.size):
-                raise
-            version = _fix(self, fresh)
-            if version is handle:
-                raise
-        else:
-            version = _fix(self, handle)
-            if version is handle:
-                return found
-        self._position = position
-        return read(self, *args)
-
-    @property
-    def size(self) -> int:
-        """Length in bytes."""
-        self._size_told = True
-        return self._size
-
-    @property
-    def version(self) -> _native.Version:
-        """The version that is read."""
-        return _fix(self, self._open()).version
-
-    def read_at(self, offset: int, length: int) -> bytes:
-        """`length` bytes at `offset`; fewer only at the end, none beyond it."""
-        found: bytes = self._first(File.read_at, offset, length)
-        return found
-
-    def read_into_at(self, offset: int, buffer: WriteableBuffer) -> int:
-        """Fills `buffer` from `offset` on. Returns how many bytes: fewer only at the end."""
-        count: int = self._first(File.read_into_at, offset, buffer)
-        return count
-
-    def read_ranges(self, ranges: Iterable[tuple[int, int]]) -> list[bytes]:
-        """The bytes of several ranges, (offset, length) each, in the same order."""
-        found: list[bytes] = self._first(File.read_ranges, list(ranges))
-        return found
-
-    def read(self, size: int | None = -1, /) -> bytes:
-        """`size` bytes from the position on, or all that are left."""
-        found: bytes = self._first(File.read, size)
-        return found
-
-    def readinto(self, buffer: WriteableBuffer, /) -> int:
-        """Fills `buffer` from the position on. Returns how many bytes: fewer only at the end."""
-        count: int = self._first(File.readinto, buffer)
-        return count
-
-    def peek(self, size: int = 0, /) -> bytes:
-        """Bytes from the position on, which stays."""
-        found: bytes = self._first(File.peek, size)
-        return found
-
-    def seek(self, offset: int, whence: int = 0, /) -> int:
-        """Moves the position, in bytes from the start (0), the position (1) or the end (2)."""
-        self._size_told |= whence == 2
-        return ForereadFile.seek(self, offset, whence)
-
-    def __reduce_ex__(self, protocol: object, /) -> tuple[Any, ...]:
-        _fix(self, self._open())
-        return ForereadFile.__reduce_ex__(self, protocol)
-
-
-def _fix(file: ForereadFile, handle: _native.Handle) -> _native.Handle:
-    """The version of a file from now on: of this handle, unless it was said before."""
-    fixed: _native.Handle = file.__dict__.setdefault("_fixed", handle)
-    if isinstance(file, UnreadFile):
-        # In this order: what other threads read meanwhile with the former handle is read again,
-        # and a handle with its own size only is believed.
-        file._size = fixed.size
-        file._handle = fixed
-        # `close` says so before it gives the handle up.
-        if file.closed:
-            file._handle = None
-        file.__class__ = ForereadFile  # type: ignore[assignment]
-    return fixed
-
-
 def _again(
     fs: ForereadFileSystem, path: str, key: str, version: _native.Version, position: int
 ) -> ForereadFile:
     """The file that was pickled, at its version. Sends nothing."""
     store, _, _ = fs._place(path)
     file = fs._file(path, store.open_version(key, version))
+    file.fix(file._open())
     file.seek(position)
     return file

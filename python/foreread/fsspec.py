@@ -33,7 +33,7 @@ from fsspec.utils import stringify_path
 
 from foreread import _get, _native, _options, _writes
 from foreread._async import completions
-from foreread._fsspec_file import ForereadFile, UnreadFile
+from foreread._fsspec_file import ForereadFile
 from foreread._native import VersionChanged
 from foreread._ranges import Asked, asked, changed, checked, extent, placed, put, reads
 
@@ -360,7 +360,7 @@ class ForereadFileSystem(AsyncFileSystem, ChainedFileSystem):  # type: ignore[mi
         unknown = [name for name in kwargs if name not in IDLE_OF_OPEN]
         if unknown:
             raise TypeError(f"unknown option {unknown[0]!r}; known are {', '.join(IDLE_OF_OPEN)}")
-        file = UnreadFile(self._url(path), self._handle(path), self._options, self, path)
+        file = self._file(path, self._handle(path))
         if isinstance(size := kwargs.get("block_size"), int) and size > 0:
             file.blocksize = size
         return file

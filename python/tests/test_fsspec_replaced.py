@@ -17,7 +17,7 @@ import pytest
 
 import foreread
 from conftest import Testbed
-from foreread.fsspec import ForereadFile, ForereadFileSystem
+from foreread.fsspec import ForereadFileSystem
 
 #: Of the object that is there first, and of the one that replaces it.
 SIZES = (1_000, 1_500)
@@ -133,7 +133,13 @@ def test_the_first_read_says_which_version_a_file_is(fs: Any, replaced: tuple[st
     with fs.open(path) as file:
         assert file.read() == data
         assert (file.size, file.tell()) == (len(data), len(data))
-        assert type(file) is ForereadFile
+
+
+def test_a_method_that_was_taken_of_a_file_goes_on(fs: Any, replaced: tuple[str, bytes]) -> None:
+    path, data = replaced
+    with fs.open(path) as file:
+        read = file.read
+        assert b"".join(iter(lambda: read(400), b"")) == data
 
 
 def test_a_file_that_was_read_keeps_its_version(fs: Any, testbed: Testbed) -> None:
