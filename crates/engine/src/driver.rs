@@ -232,11 +232,11 @@ impl Driver {
             let mut told = std::mem::take(&mut *self.news.lock());
             let caught_up = self.with(shard, |shard| {
                 for (in_place, took) in &told.completed {
-                    let end = End { arrived: u64::MAX, first_byte: *took, total: *took };
+                    let end = End { arrived: u64::MAX, first_byte: *took, silence: *took, total: *took };
                     self.settle(shard, &in_place.joint, end);
                 }
                 for broken in &told.broken {
-                    self.settle(shard, &broken.joint, End { arrived: 0, first_byte: Nanos(0), total: Nanos(0) });
+                    self.settle(shard, &broken.joint, End::at_once());
                 }
                 if told.is_empty() {
                     self.tell_answered(shard);
@@ -450,7 +450,7 @@ impl Driver {
         let silent: Vec<Arc<InPlace>> = self.enter(|shard| {
             let known: Vec<_> = shard.in_place().filter(|in_place| in_place.age() >= patience).collect();
             for in_place in &known {
-                let end = End { arrived: 0, first_byte: Nanos(0), total: Nanos(0) };
+                let end = End::at_once();
                 self.fail(shard, &in_place.joint, end, &error(in_place));
             }
             known.into_iter().chain(shard.take_outlived(patience)).collect()

@@ -141,7 +141,12 @@ impl Driver {
             if granted == extent.end {
                 self.requests.remove(&request);
                 let total = Nanos(30_000_000 + extent.pages() * 50_000);
-                self.tell(Event::Completed { request, first_byte: Nanos(30_000_000), total });
+                self.tell(Event::Completed {
+                    request,
+                    first_byte: Nanos(30_000_000),
+                    silence: Nanos(30_000_000),
+                    total,
+                });
             } else {
                 self.tell(Event::Wants { request });
                 if self.requests.get(&request).is_some_and(|of| of.2 == granted) {

@@ -615,7 +615,7 @@ fn a_touch_of_a_folio_that_is_gone_leaves_the_next_one_as_it_is() {
     for touch in touches {
         tell(4, Event::Referenced { file, start: 1_500, request: first, touch });
     }
-    tell(5, Event::Completed { request: first, first_byte: Nanos(1), total: Nanos(1_000_000) });
+    tell(5, Event::Completed { request: first, first_byte: Nanos(1), silence: Nanos(1), total: Nanos(1_000_000) });
     // It has memory, and is on its way: touches of the one that is gone, and its own.
     for (start, request) in [(1_500, first), (1_600, first), (1_536, second)] {
         for touch in touches {

@@ -17,7 +17,7 @@ use tokio::time::Instant;
 
 use crate::pages::course::Course;
 use crate::sync::atomic::Ordering::{Acquire, Relaxed, Release};
-use crate::sync::atomic::{AtomicBool, AtomicU64};
+use crate::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 use crate::sync::{Mutex, Notify};
 
 /// The state of one request.
@@ -31,7 +31,7 @@ pub(crate) struct Request {
     granted: AtomicU64,
     grown: Notify,
     late: Option<Duration>,
-    hedged: AtomicBool,
+    hedges: AtomicU32,
     /// Policy has begun anew, and does not know it.
     outlives: AtomicBool,
     given_up: AtomicBool,
@@ -49,15 +49,16 @@ impl std::fmt::Debug for Request {
 }
 
 impl Request {
-    /// A request for `extent`, with memory for the pages before `granted`. It is late when it has
-    /// no first byte after `late`.
+    /// A request for `extent`, with memory for the pages before `granted`. It is late when the
+    /// storage was silent for `late`.
     pub(crate) fn new(id: RequestId, extent: Extent, demanded: bool, granted: u64, late: Option<Nanos>) -> Arc<Self> {
         let (demanded, granted) = (AtomicBool::new(demanded), AtomicU64::new(granted));
         let late = late.map(|late| Duration::from_nanos(late.0));
-        let [hedged, outlives, given_up] = [(); 3].map(|()| AtomicBool::new(false));
+        let [outlives, given_up] = [(); 2].map(|()| AtomicBool::new(false));
+        let hedges = AtomicU32::new(0);
         let (made, grown, held) = (Instant::now(), Notify::new(), Mutex::default());
         let course = Course::default();
-        Arc::new(Self { id, extent, made, course, demanded, granted, grown, late, hedged, outlives, given_up, held })
+        Arc::new(Self { id, extent, made, course, demanded, granted, grown, late, hedges, outlives, given_up, held })
     }
 
     pub(crate) fn id(&self) -> RequestId {
@@ -78,7 +79,7 @@ impl Request {
         &self.course
     }
 
-    /// How long it may be without a first byte.
+    /// How long the storage may be silent before it is late.
     pub(crate) fn late(&self) -> Option<Duration> {
         self.late
     }
@@ -144,11 +145,16 @@ impl Request {
 
     /// It is to be made once more.
     pub(crate) fn hedge(&self) {
-        self.hedged.store(true, Relaxed);
+        self.hedges.fetch_add(1, Relaxed);
     }
 
     pub(crate) fn is_hedged(&self) -> bool {
-        self.hedged.load(Relaxed)
+        self.hedges() > 0
+    }
+
+    /// How often it was made once more.
+    pub(crate) fn hedges(&self) -> u32 {
+        self.hedges.load(Relaxed)
     }
 
     /// A reader waits for some of it from now on.

@@ -68,10 +68,10 @@ impl Bounds {
             Event::Capacity { bytes } => require(bytes <= BUDGET_BYTES_MAX, "a budget of more than 16 TiB")?,
             Event::Tier { bytes } => require(bytes <= BUDGET_BYTES_MAX, "a tier of more than 16 TiB of memory")?,
             Event::Reserve { bytes } => require(bytes <= BUDGET_BYTES_MAX, "directories of more than 16 TiB")?,
-            Event::Completed { first_byte, total, .. } => {
+            Event::Completed { first_byte, silence, total, .. } => {
                 require(
-                    first_byte <= total && total.0 <= TIME_NS_MAX,
-                    "a request that takes more than 30 years, or less than its first byte",
+                    first_byte.max(silence) <= total && total.0 <= TIME_NS_MAX,
+                    "a request that takes more than 30 years, or less than a part of it",
                 )?;
             }
             _ => {}
@@ -142,6 +142,7 @@ mod tests {
         let completed = |first_byte, total| Event::Completed {
             request: RequestId(0),
             first_byte: Nanos(first_byte),
+            silence: Nanos(first_byte),
             total: Nanos(total),
         };
         assert!(checked(1, completed(2, 1)).is_err() && checked(1, completed(1, u64::MAX)).is_err());

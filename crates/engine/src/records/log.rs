@@ -17,7 +17,7 @@ use foreread_policy::{
 const MAGIC: &str = "foreread-log";
 
 /// Counts changes of a log's form.
-pub(crate) const VERSION: u64 = 17;
+pub(crate) const VERSION: u64 = 18;
 
 /// The first line of a log.
 pub(crate) fn head_text(options: Options) -> String {
@@ -91,8 +91,8 @@ pub(crate) fn event_text(event: Event) -> String {
             let pages = if let Touch::Again { pages } = touch { format!(" {pages}") } else { String::new() };
             format!("referenced {} {start} {} {}{pages}", file.0, request.0, touch_text(touch))
         }
-        Event::Completed { request, first_byte, total } => {
-            format!("completed {} {} {}", request.0, first_byte.0, total.0)
+        Event::Completed { request, first_byte, silence, total } => {
+            format!("completed {} {} {} {}", request.0, first_byte.0, silence.0, total.0)
         }
         Event::Wants { request } => format!("wants {}", request.0),
         Event::Late { request } => format!("late {}", request.0),
@@ -194,9 +194,12 @@ pub(crate) fn parse_event(text: &str) -> Option<(Nanos, Event)> {
                 _ => return None,
             },
         },
-        ("completed", 3) => {
-            Event::Completed { request: RequestId(number(0)?), first_byte: Nanos(number(1)?), total: Nanos(number(2)?) }
-        }
+        ("completed", 4) => Event::Completed {
+            request: RequestId(number(0)?),
+            first_byte: Nanos(number(1)?),
+            silence: Nanos(number(2)?),
+            total: Nanos(number(3)?),
+        },
         ("late", 1) => Event::Late { request: RequestId(number(0)?) },
         ("wants", 1) => Event::Wants { request: RequestId(number(0)?) },
         ("failed", 1) => Event::Failed { request: RequestId(number(0)?) },

@@ -142,7 +142,7 @@ mod tests {
 
     #[test]
     fn what_no_driver_does_is_an_error_with_its_line() {
-        let head = "foreread-log 17 capacity_bytes=16777216 readahead=true replacement=s3-fifo rotational=false fair_queue=true tier=false bypass=false";
+        let head = "foreread-log 18 capacity_bytes=16777216 readahead=true replacement=s3-fifo rotational=false fair_queue=true tier=false bypass=false";
         let told = |rest: &str| replay(format!("{head}\n{rest}").as_bytes()).expect_err(rest).to_string();
         assert!(
             told("@2 open 0 1\n@1 release 0").starts_with("line 3: an earlier time"),
@@ -162,11 +162,11 @@ mod tests {
     #[test]
     fn a_log_of_another_version_is_told_from_what_is_no_log() {
         let told = |head: &str| replay(head.as_bytes()).expect_err(head).to_string();
-        for version in ["16", "18"] {
+        for version in ["17", "19"] {
             let told = told(&format!("foreread-log {version} capacity_bytes=16777216"));
             assert!(told.starts_with(&format!("a log of version {version}, where")), "{told}");
         }
-        for head in ["", "foreread-log", "foreread-log 17", "foreread-log16 capacity_bytes=16777216", "rubbish 16"] {
+        for head in ["", "foreread-log", "foreread-log 18", "foreread-log16 capacity_bytes=16777216", "rubbish 16"] {
             assert!(told(head).starts_with("line 1: not the head of a log"), "{}", told(head));
         }
     }
@@ -187,7 +187,7 @@ mod tests {
         for event in [
             "open 0 1000",
             "read 1 0 0 32 absent -",
-            "completed 1 30000000 40000000",
+            "completed 1 30000000 30000000 40000000",
             "referenced 0 0 0 first",
             "answered 1",
             "read 2 0 32 64 in-flight marked",

@@ -8,7 +8,7 @@
 //!
 //!   a timer that fires STOPPED_MIN too late: the process was stopped; patience begins anew
 //!
-//!   sooner_of   |---- first -------x        late, and hedged: the request is made once more,
+//!   sooner_of   |-- first ---------x        silent for too long, and hedged: asked once more,
 //!                     |---- again ----|     and the first answer counts
 //! ```
 //!
@@ -140,24 +140,32 @@ impl Backoff {
     }
 }
 
-/// The answer to a request. If there is none after `late`, and `again` says so, the request is
-/// made once more: the first answer of the two counts, and the other one is given up with its
-/// connection. If one of them fails, the other one counts.
+/// What comes of `first`. If nothing does for `late`, and `hedge` says so, it is asked for with
+/// `again` as well: the first answer of the two counts, and the other one is given up with its
+/// connection. If one of them fails, the other one counts. `hedge` is asked again whenever the
+/// silence has lasted twice as long: a reader may have begun to wait.
 pub(crate) async fn sooner_of<T, A: Future<Output = Result<T, Failure>>>(
-    ask: impl Fn() -> A,
+    first: impl Future<Output = Result<T, Failure>>,
     late: Duration,
-    again: impl FnOnce() -> bool,
+    mut hedge: impl FnMut() -> bool,
+    again: impl FnOnce() -> A,
 ) -> Result<T, Failure> {
-    let mut first = pin!(ask());
-    if let Ok(answer) = tokio::time::timeout(late, first.as_mut()).await {
-        return answer;
+    let (mut first, mut wait) = (pin!(first), late);
+    let mut silent = Duration::ZERO;
+    loop {
+        if let Ok(answer) = tokio::time::timeout(wait, first.as_mut()).await {
+            return answer;
+        }
+        if hedge() {
+            break;
+        }
+        silent += wait;
+        wait = silent;
     }
-    if !again() {
-        return first.await;
-    }
-    match select(first, pin!(ask())).await {
+    match select(first, pin!(again())).await {
         Either::Left((Ok(answer), _)) | Either::Right((Ok(answer), _)) => Ok(answer),
-        Either::Left((Err(_), other)) | Either::Right((Err(_), other)) => other.await,
+        Either::Left((Err(_), second)) => second.await,
+        Either::Right((Err(_), first)) => first.await,
     }
 }
 

@@ -69,27 +69,27 @@ async fn carry<O: Owner>(in_flight: InFlight<O>, mut carried: Carried<O>) {
     let mut first = storage.unclaimed.claim(&joint.opened.object, filling.rest());
     // How long the storage took to answer counts, and not how long the answer was kept.
     let took = first.as_ref().map_or(Duration::ZERO, |first| first.took);
-    let submitted = Instant::now().checked_sub(took).unwrap_or_else(Instant::now);
-    let mut first_byte = None;
-    // Lateness counts for the first attempt only: a later one is a second chance already.
-    let mut late = joint.lead().late().filter(|_| first.is_none());
+    let mut answer = Answer::new(Instant::now().checked_sub(took).unwrap_or_else(Instant::now));
     loop {
         let read = async {
             if let Some(first) = first.take() {
                 joint.ask(Source::Storage);
                 let body = first.into_body(filling.rest());
-                fill(&owner, joint, filling, submitted, &mut first_byte, body).await?;
+                fill(&owner, joint, filling, &mut answer, Some(body)).await?;
             }
             if filling.rest().is_empty() {
                 return Ok(());
             }
-            read_body(&owner, joint, filling, submitted, &mut first_byte, late.take()).await
+            let wanted = filling.rest().clone();
+            joint.ask(Source::Storage);
+            fill(&owner, joint, filling, &mut answer, None).await?;
+            if filling.rest().is_empty() { Ok(()) } else { Err(wrong(joint, &wanted, "the body ended early")) }
         };
         let failure = match read.await {
             Ok(()) => break,
             Err(failure) => failure,
         };
-        let end = end(filling.rest().start, first_byte, submitted);
+        let end = answer.end(filling.rest().start);
         if !joint.is_demanded(end.arrived) && owner.over_unless_demanded(joint, end) {
             tracing::debug!(error = %failure.error, "speculation failed");
             storage.failures.note(What::Ahead, &failure.error);
@@ -97,10 +97,10 @@ async fn carry<O: Owner>(in_flight: InFlight<O>, mut carried: Carried<O>) {
             return;
         }
         if from_tier::rescue(&owner, joint, filling).await {
-            first_byte.get_or_insert_with(|| submitted.elapsed());
+            answer.came();
             break;
         }
-        let backoff = backoff.get_or_insert_with(|| storage.backoff(submitted));
+        let backoff = backoff.get_or_insert_with(|| storage.backoff(answer.submitted));
         backoff.progress(filling.progress());
         let error_before = failure.error.clone();
         if let Err(error) = backoff.wait(failure).await {
@@ -114,52 +114,40 @@ async fn carry<O: Owner>(in_flight: InFlight<O>, mut carried: Carried<O>) {
         filling.wait_since(backoff.began());
         storage.stats.retries.fetch_add(1, Relaxed);
     }
-    storage.stats.first_byte.record(first_byte.unwrap_or_default());
+    storage.stats.first_byte.record(answer.first_byte.unwrap_or_default());
     *ended = true;
-    owner.over(joint, end(filling.rest().end, first_byte, submitted));
+    owner.over(joint, answer.end(filling.rest().end));
 }
 
-fn end(arrived: u64, first_byte: Option<Duration>, submitted: Instant) -> End {
-    let nanos = |time: Duration| Nanos(time.as_nanos() as u64);
-    End { arrived, first_byte: nanos(first_byte.unwrap_or_default()), total: nanos(submitted.elapsed()) }
-}
-
-/// One attempt at the bytes that are still missing.
-async fn read_body<O: Owner>(
-    owner: &Arc<O>,
-    joint: &Joint,
-    filling: &mut Filling,
+/// How the storage has answered so far.
+struct Answer {
     submitted: Instant,
-    first_byte: &mut Option<Duration>,
-    late: Option<Duration>,
-) -> Result<(), Failure> {
-    let (storage, object) = (owner.storage(), &joint.opened.object);
-    let wanted = filling.rest().clone();
-    joint.ask(Source::Storage);
-    let ask = || {
-        storage.stats.requests.fetch_add(1, Relaxed);
-        let read = storage.backend.read(&object.key, &object.version, wanted.clone());
-        attempt(storage.patience.first_byte, "read", object.key.as_str(), read)
-    };
-    let (began, longest) = (Instant::now(), storage.patience.first_byte + late.unwrap_or_default());
-    let body = match late {
-        Some(late) => {
-            let hedged = || {
-                owner.late(joint.lead().id());
-                joint.lead().is_hedged()
-            };
-            sooner_of(ask, late, hedged).await?
+    first_byte: Option<Duration>,
+    /// The longest that it was silent.
+    silence: Duration,
+}
+
+impl Answer {
+    fn new(submitted: Instant) -> Self {
+        Self { submitted, first_byte: None, silence: Duration::ZERO }
+    }
+
+    /// Some bytes have come. Returns whether they are the first.
+    fn came(&mut self) -> bool {
+        let is_first = self.first_byte.is_none();
+        let first_byte = *self.first_byte.get_or_insert_with(|| self.submitted.elapsed());
+        if is_first {
+            self.silence = self.silence.max(first_byte);
         }
-        None => ask().await?,
-    };
-    if was_stopped(began, longest) {
-        filling.wait_since(Instant::now());
+        is_first
     }
-    fill(owner, joint, filling, submitted, first_byte, body).await?;
-    if !filling.rest().is_empty() {
-        return Err(wrong(joint, &wanted, "the body ended early"));
+
+    /// The bytes before `arrived` have come, and no more will.
+    fn end(&self, arrived: u64) -> End {
+        let nanos = |time: Duration| Nanos(time.as_nanos() as u64);
+        let (first_byte, total) = (self.first_byte.unwrap_or_default(), self.submitted.elapsed());
+        End { arrived, first_byte: nanos(first_byte), silence: nanos(self.silence), total: nanos(total) }
     }
-    Ok(())
 }
 
 /// A body that is not what was asked for.
@@ -169,36 +157,69 @@ fn wrong(joint: &Joint, wanted: &Range<u64>, what: &str) -> Failure {
     Failure::passing(Error::new(ErrorKind::Io, text).with_key(key.as_str()).with_retry())
 }
 
-/// Fills the folios with what comes of `body`, until it or what is missing ends.
+/// Fills the folios with what comes, until that or what is missing ends: of `body`, or of a request
+/// for what is missing. While the storage is silent for too long, that is asked for once more.
 async fn fill<O: Owner>(
     owner: &Arc<O>,
     joint: &Joint,
     filling: &mut Filling,
-    submitted: Instant,
-    first_byte: &mut Option<Duration>,
-    mut body: Body,
+    answer: &mut Answer,
+    mut body: Option<Body>,
 ) -> Result<(), Failure> {
     let (storage, object, wanted) = (owner.storage(), &joint.opened.object, filling.rest().clone());
+    let (key, patience) = (object.key.as_str(), &storage.patience);
     while !filling.rest().is_empty() {
-        let next = async { Ok(body.next().await) };
         // A body of which a byte comes now and then is not waited for any longer than a silent
         // one.
-        let left = storage.patience.total.saturating_sub(filling.progress().elapsed());
-        let (began, patience) = (Instant::now(), storage.patience.idle.min(left));
-        let Some(piece) = attempt(patience, "read", object.key.as_str(), next).await? else {
-            return Ok(());
+        let idle = patience.idle.min(patience.total.saturating_sub(filling.progress().elapsed()));
+        let (began, rest) = (Instant::now(), filling.rest().clone());
+        let next = async |mut body: Body| {
+            let piece = attempt(idle, "read", key, async { Ok(body.next().await) }).await?;
+            Ok::<_, Failure>((body, piece))
         };
-        if was_stopped(began, patience) {
+        let ask = async || {
+            storage.stats.requests.fetch_add(1, Relaxed);
+            let read = storage.backend.read(&object.key, &object.version, rest.clone());
+            next(attempt(patience.first_byte, "read", key, read).await?).await
+        };
+        let longest = if body.is_some() { idle } else { patience.first_byte + idle };
+        let first = async {
+            match body.take() {
+                Some(body) => next(body).await,
+                None => ask().await,
+            }
+        };
+        let mut asked = began;
+        let came = match joint.lead().late() {
+            Some(late) => {
+                let hedge = || {
+                    let lead = joint.lead();
+                    let before = lead.hedges();
+                    owner.late(lead.id());
+                    let is_hedged = lead.hedges() > before;
+                    if is_hedged {
+                        asked = Instant::now();
+                    }
+                    is_hedged
+                };
+                sooner_of(first, late, hedge, &ask).await?
+            }
+            None => first.await?,
+        };
+        if was_stopped(asked, longest) {
             filling.wait_since(Instant::now());
         }
+        let (came, Some(piece)) = came else { return Ok(()) };
+        body = Some(came);
         let piece = piece?;
         if piece.is_empty() {
             continue;
         }
-        if first_byte.is_none() {
+        if answer.came() {
             joint.answer();
+        } else {
+            answer.silence = answer.silence.max(began.elapsed());
         }
-        first_byte.get_or_insert_with(|| submitted.elapsed());
         storage.stats.fetched_bytes.fetch_add(piece.len() as u64, Relaxed);
         joint.opened.uses.fetched(piece.len());
         storage.planted.pass(Panic::Task);

@@ -40,8 +40,17 @@ pub(crate) struct End {
     pub(crate) arrived: u64,
     /// From submission to the first byte.
     pub(crate) first_byte: Nanos,
+    /// The longest that the storage was silent.
+    pub(crate) silence: Nanos,
     /// From submission to the end.
     pub(crate) total: Nanos,
+}
+
+impl End {
+    /// Nothing has come, as nothing was asked.
+    pub(crate) fn at_once() -> Self {
+        Self { arrived: 0, first_byte: Nanos(0), silence: Nanos(0), total: Nanos(0) }
+    }
 }
 
 impl Joint {
@@ -98,11 +107,11 @@ impl Joint {
 
     /// What each member has come to: completed, if all of its own bytes have come, or failed.
     pub(crate) fn ends(&self, end: End) -> impl Iterator<Item = (RequestId, Event)> {
-        let End { arrived, first_byte, total } = end;
+        let End { arrived, first_byte, silence, total } = end;
         self.members.iter().map(move |member| {
             let request = member.id();
             let event = if self.is_whole(member, arrived) {
-                Event::Completed { request, first_byte, total }
+                Event::Completed { request, first_byte, silence, total }
             } else {
                 Event::Failed { request }
             };

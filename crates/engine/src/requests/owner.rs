@@ -30,7 +30,7 @@ pub(crate) trait Owner: Send + Sync + Sized + 'static {
     /// `request` has been given all that it was granted, and more of it could arrive.
     fn wants(self: &Arc<Self>, request: RequestId);
 
-    /// `request` has no first byte, and should have one. It is hedged if it is to be made once
+    /// Nothing comes of `request`, and something should. It is hedged if it is to be made once
     /// more.
     fn late(self: &Arc<Self>, request: RequestId);
 

@@ -81,6 +81,23 @@ fn a_second_request_overtakes_a_late_answer() {
 }
 
 #[test]
+fn a_stream_goes_on_beside_silent_connections() {
+    // One connection in nine falls silent, before it answers or amid the body.
+    for stall in ["stall=60s", "stall-body=100KiB,for=60s"] {
+        let rig = rig_after(Duration::from_millis(8), &[("a", 64 << 20)], &Options::default());
+        let a = rig.open("a");
+        rig.testbed.set_faults(vec![format!("{stall},after=3,every=9").parse().expect("a fault")]);
+        for mib in 0..64 {
+            rig.read(&a, mib << 20, 1 << 20, 1).expect("a read");
+        }
+        // Nothing waited as long as patience lasts: that would be an attempt more.
+        let stats = rig.engine.stats();
+        assert_eq!((stats.read_errors, stats.retries), (0, 0), "{stall}: {stats:?}");
+        assert!(stats.requests_hedged >= 2 && stats.requests_hedged <= 3 + stats.requests / 20, "{stall}: {stats:?}");
+    }
+}
+
+#[test]
 fn a_replaced_object_fails_its_reads_and_opens_anew() {
     let rig = faulty("slow=1");
     let old = rig.open("b");

@@ -35,7 +35,7 @@ fn a_record_replays_to_the_same_actions() {
 
 /// The first line of a log, which ends with `fields`.
 fn head(fields: &str) -> String {
-    format!("foreread-log 17 capacity_bytes=67108864 readahead=true replacement=s3-fifo {fields}\n")
+    format!("foreread-log 18 capacity_bytes=67108864 readahead=true replacement=s3-fifo {fields}\n")
 }
 
 /// Two long reads far apart, and what policy does about the first.
@@ -61,12 +61,12 @@ fn a_record_replays_with_the_fair_queue_as_recorded() {
 
 #[test]
 fn a_record_that_was_changed_does_not_replay() {
-    let log = head("rotational=false fair_queue=true tier=false bypass=false")
+    let log = head("rotational=true fair_queue=true tier=false bypass=false")
         + FIRST
         + SECOND
         + "! submit 1 1 50 99 - demand storage -\n";
     assert!(matches!(replay(log.as_bytes()), Err(ReplayError::Differs { line: 7, .. })));
-    let garbage = head("rotational=false fair_queue=true tier=false bypass=false") + "nonsense\n";
+    let garbage = head("rotational=true fair_queue=true tier=false bypass=false") + "nonsense\n";
     assert!(matches!(replay(garbage.as_bytes()), Err(ReplayError::Malformed { line: 2, .. })));
     assert!(matches!(replay("".as_bytes()), Err(ReplayError::Malformed { line: 1, .. })));
 }

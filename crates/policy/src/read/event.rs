@@ -149,8 +149,8 @@ pub enum Event {
         /// The request.
         request: RequestId,
     },
-    /// A request has had no first byte for as long as its [`Action::Submit`] said. Reported at
-    /// most once.
+    /// A request has been silent for as long as its [`Action::Submit`] said: no first byte, or no
+    /// more after some. Reported again whenever the same silence has lasted twice as long.
     Late {
         /// The request.
         request: RequestId,
@@ -161,6 +161,8 @@ pub enum Event {
         request: RequestId,
         /// From asking the storage to its first byte.
         first_byte: Nanos,
+        /// The longest that the storage was silent: before the first byte, or after some.
+        silence: Nanos,
         /// From asking the storage to its last byte.
         total: Nanos,
     },
@@ -201,12 +203,11 @@ pub enum Action {
         /// it is the first page, the request waits for its turn: the driver asks the storage at
         /// the first [`Action::Grant`].
         granted: u64,
-        /// The driver reports [`Event::Late`] if the first byte has not come this long after it
-        /// asked the storage.
+        /// The driver reports [`Event::Late`] when the storage has been silent for so long.
         late: Option<Nanos>,
     },
-    /// Ask the storage a second time for the same pages, and take the answer that comes first. The
-    /// other request is abandoned.
+    /// Ask the storage a second time for what has not come, and take the answer that comes first.
+    /// The other request is abandoned.
     Hedge {
         /// The request.
         request: RequestId,

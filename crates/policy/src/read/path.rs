@@ -302,12 +302,12 @@ impl ReadPath {
                 }
             }
             Event::Late { request } => {
-                if self.requests.get(request).is_some() && self.hedge.take() {
+                if self.is_waited_for(request) && self.hedge.take() {
                     self.counters.requests_hedged += 1;
                     self.actions.push_back(Action::Hedge { request });
                 }
             }
-            Event::Completed { request, first_byte, total } => {
+            Event::Completed { request, first_byte, silence, total } => {
                 if let Some(Request { extent, met, .. }) = self.requests.get(request)
                     && self.requests.left_disk(request)
                 {
@@ -318,9 +318,11 @@ impl ReadPath {
                     self.budget.arrived(file, extent, request);
                 } else if let Some((finished @ Request { file, extent, class, met, .. }, last)) = finished {
                     // Coalesced requests share one first byte: the last of them to end counts it.
+                    if last {
+                        self.hedge.observe(silence);
+                    }
                     if class == Class::Demand && last {
                         self.link.answered(first_byte, met.demanded);
-                        self.hedge.observe(first_byte);
                     }
                     self.queue.answered(now, first_byte, extent.pages());
                     let alone = !self.options.rotational || self.requests.was_alone(finished);
@@ -561,6 +563,12 @@ impl ReadPath {
             self.requests.promote(request);
             self.queue.promote(request);
         }
+    }
+
+    /// Whether a read waits for some of `request`.
+    fn is_waited_for(&self, request: RequestId) -> bool {
+        let waits = |Request { file, extent, .. }| !self.waits.within(file, extent).is_empty();
+        self.requests.get(request).is_some_and(waits)
     }
 
     /// A request has ended in any way. Returns it, and whether it was the last of those that the

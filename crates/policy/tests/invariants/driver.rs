@@ -51,7 +51,7 @@ pub(super) struct Driver {
     /// Requests that are reported when they are late, those that were hedged, and how many have
     /// completed.
     may_be_late: BTreeSet<RequestId>,
-    pub(super) hedged: BTreeSet<RequestId>,
+    pub(super) hedged: Vec<RequestId>,
     completed: u64,
     /// The requests that were started together, by their lead request, until the storage has
     /// answered. Cancelled ones included.
@@ -92,7 +92,7 @@ impl Driver {
             asked_tier: 0,
             offered: Vec::new(),
             may_be_late: BTreeSet::new(),
-            hedged: BTreeSet::new(),
+            hedged: Vec::new(),
             completed: 0,
             together: BTreeMap::new(),
             joining: Vec::new(),
@@ -251,7 +251,6 @@ impl Driver {
     fn execute(&mut self, action: Action) {
         match action {
             Action::Submit { request, file, extent, records, mark, granted, class, source, late } => {
-                assert!(late.is_none() || class == Class::Demand, "only demand requests can be late");
                 if late.is_some() {
                     self.may_be_late.insert(request);
                 }
@@ -306,7 +305,7 @@ impl Driver {
             }
             Action::Hedge { request } => {
                 assert!(self.requests.contains_key(&request), "hedged a request that is not in flight");
-                assert!(self.hedged.insert(request), "hedged twice");
+                self.hedged.push(request);
             }
             Action::Cancel { request } => {
                 assert!(self.requests.remove(&request).is_some(), "cancelled a request that is not in flight");
@@ -505,10 +504,19 @@ impl Driver {
         let late = self.may_be_late.iter().filter(|request| self.requests.contains_key(request)).copied();
         let late: Vec<RequestId> = late.collect();
         let Some(&request) = late.get(nth % late.len().max(1)) else { return };
-        self.may_be_late.remove(&request);
+        let hedged = self.hedged.len();
+        let is_waited_for = self.is_waited_for(request);
         self.tell(Event::Late { request });
         let done = self.completed;
-        assert!(self.hedged.len() as u64 * 20 <= done, "{} of {done} requests hedged", self.hedged.len());
+        assert!(self.hedged.len() as u64 <= 3 + done / 20, "{} of {done} requests hedged", self.hedged.len());
+        assert!(hedged == self.hedged.len() || is_waited_for, "hedged, and no reader waits for it");
+    }
+
+    /// Whether a read waits for some of `request`.
+    fn is_waited_for(&self, request: RequestId) -> bool {
+        let Some(&(file, extent, _)) = self.requests.get(&request) else { return false };
+        let waits = |&(of, read, _): &(FileId, Extent, bool)| of == file && read.overlaps(extent);
+        self.reads.values().any(waits)
     }
 
     pub(super) fn complete(&mut self, nth: usize, failed: bool) {
@@ -579,6 +587,11 @@ impl Driver {
             folio.2 |= folio.1 == request;
         }
         self.completed += 1;
-        self.tell(Event::Completed { request, first_byte: Nanos::from_millis(30), total: Nanos::from_millis(40) });
+        self.tell(Event::Completed {
+            request,
+            first_byte: Nanos::from_millis(30),
+            silence: Nanos::from_millis(30),
+            total: Nanos::from_millis(40),
+        });
     }
 }

@@ -320,7 +320,7 @@ impl Reader {
         self.answer();
         if whole {
             self.requests.remove(&id);
-            self.tell(Event::Completed { request: id, first_byte, total });
+            self.tell(Event::Completed { request: id, first_byte, silence: first_byte, total });
         } else {
             self.tell(Event::Wants { request: id });
         }
@@ -411,7 +411,9 @@ fn action_text(action: Action) -> String {
     match action {
         Action::Submit { request, file, extent, records, class, source, mark, granted, late } => {
             let mark = mark.map_or(String::new(), |mark| format!(", mark {mark}"));
-            let late = late.map_or(String::new(), |late| format!(", late after {:.1} ms", late.0 as f64 / 1e6));
+            // A second is what is late before enough is known.
+            let known = late.filter(|late| late.0 != 1_000_000_000);
+            let late = known.map_or(String::new(), |late| format!(", late after {:.1} ms", late.0 as f64 / 1e6));
             let granted = match granted {
                 _ if granted == extent.start => ", waits".to_owned(),
                 _ if granted == extent.end => String::new(),

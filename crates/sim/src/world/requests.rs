@@ -101,6 +101,12 @@ impl World<'_> {
             let counts = |this: &InFlight| this.members.iter().any(|member| member.request == request);
             if self.requests.get(&request).is_some_and(|this| this.first_byte_ns.is_none() && counts(this)) {
                 self.tell(Reading::default(), Event::Late { request })?;
+                // A reader may begin to wait for it.
+                if let Some(this) = self.requests.get(&request)
+                    && this.asked.len() == 1
+                {
+                    self.late.push(Reverse((2 * at_ns - this.since_ns.unwrap_or(at_ns), request)));
+                }
             }
         }
         Ok(())
@@ -170,7 +176,7 @@ impl World<'_> {
             let Some(Member { request, extent, .. }) = member else { break };
             self.joined.remove(&request);
             let event = if extent.end <= next {
-                Event::Completed { request, first_byte, total }
+                Event::Completed { request, first_byte, silence: first_byte, total }
             } else {
                 Event::Failed { request }
             };

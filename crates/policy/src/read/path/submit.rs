@@ -83,8 +83,8 @@ impl ReadPath {
         };
         // A request is late on a disk because the disk serves others; a second request would be
         // one more of those.
-        let hedges = class == Class::Demand && self.options.readahead && !self.options.rotational;
-        let late = self.hedge.late_after().filter(|_| hedges);
+        let hedges = self.options.readahead && !self.options.rotational;
+        let late = hedges.then(|| self.hedge.late_after());
         self.actions.push_back(Action::Submit { request, file, extent, records, class, source, mark, granted, late });
         if class == Class::Demand && starts {
             self.want(request);
