@@ -573,10 +573,10 @@ impl Owner for Driver {
         self.enter(|shard| self.tell(shard, Event::Wants { request }));
     }
 
-    fn late(self: &Arc<Self>, request: RequestId) {
+    fn late(self: &Arc<Self>, request: RequestId, silence: Nanos) {
         self.enter(|shard| {
             if shard.counts(request) {
-                self.tell(shard, Event::Late { request });
+                self.tell(shard, Event::Late { request, silence });
             }
         });
     }

@@ -72,6 +72,7 @@ pub use files::window::state::{Bound, StreamState};
 pub use files::window::{Pattern, REQUEST_PAGES_MAX};
 pub use names::{NameId, Names, Next};
 pub use queue::fair_queue::Service;
+pub use queue::hedge::Hedge;
 pub use queue::link::LinkState;
 pub use read::event::{Action, Counters, Event};
 pub use read::path::{Memory, Options, ReadPath};

@@ -15,7 +15,7 @@
 //! - `fair_queue`: gives each stream the same part of the storage's time, in the unit of `link`.
 //! - `coalesce`: finds adjacent demand requests that can start as one.
 //! - `concurrency`: finds by trials how many requests at a time the storage makes use of.
-//! - `hedge`: says when a demand request is late, and whether a second request may be sent.
+//! - `hedge`: says when a request is late, and whether a second request may be sent.
 //!
 //! *Invariants:* a request starts once. Before that it holds no memory for its bytes, and then
 //! only what it was granted.

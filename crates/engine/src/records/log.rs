@@ -95,7 +95,7 @@ pub(crate) fn event_text(event: Event) -> String {
             format!("completed {} {} {} {}", request.0, first_byte.0, silence.0, total.0)
         }
         Event::Wants { request } => format!("wants {}", request.0),
-        Event::Late { request } => format!("late {}", request.0),
+        Event::Late { request, silence } => format!("late {} {}", request.0, silence.0),
         Event::Failed { request } => format!("failed {}", request.0),
     }
 }
@@ -200,7 +200,7 @@ pub(crate) fn parse_event(text: &str) -> Option<(Nanos, Event)> {
             silence: Nanos(number(2)?),
             total: Nanos(number(3)?),
         },
-        ("late", 1) => Event::Late { request: RequestId(number(0)?) },
+        ("late", 2) => Event::Late { request: RequestId(number(0)?), silence: Nanos(number(1)?) },
         ("wants", 1) => Event::Wants { request: RequestId(number(0)?) },
         ("failed", 1) => Event::Failed { request: RequestId(number(0)?) },
         _ => return None,

@@ -142,12 +142,13 @@ impl Backoff {
 
 /// What comes of `first`. If nothing does for `late`, and `hedge` says so, it is asked for with
 /// `again` as well: the first answer of the two counts, and the other one is given up with its
-/// connection. If one of them fails, the other one counts. `hedge` is asked again whenever the
-/// silence has lasted twice as long: a reader may have begun to wait.
+/// connection. If one of them fails, the other one counts. `hedge`, which
+/// is told how long the silence is, is asked again whenever that has doubled: a reader may have
+/// begun to wait.
 pub(crate) async fn sooner_of<T, A: Future<Output = Result<T, Failure>>>(
     first: impl Future<Output = Result<T, Failure>>,
     late: Duration,
-    mut hedge: impl FnMut() -> bool,
+    mut hedge: impl FnMut(Duration) -> bool,
     again: impl FnOnce() -> A,
 ) -> Result<T, Failure> {
     let (mut first, mut wait) = (pin!(first), late);
@@ -156,10 +157,10 @@ pub(crate) async fn sooner_of<T, A: Future<Output = Result<T, Failure>>>(
         if let Ok(answer) = tokio::time::timeout(wait, first.as_mut()).await {
             return answer;
         }
-        if hedge() {
+        silent += wait;
+        if hedge(silent) {
             break;
         }
-        silent += wait;
         wait = silent;
     }
     match select(first, pin!(again())).await {

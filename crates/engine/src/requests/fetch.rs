@@ -144,10 +144,13 @@ impl Answer {
 
     /// The bytes before `arrived` have come, and no more will.
     fn end(&self, arrived: u64) -> End {
-        let nanos = |time: Duration| Nanos(time.as_nanos() as u64);
         let (first_byte, total) = (self.first_byte.unwrap_or_default(), self.submitted.elapsed());
         End { arrived, first_byte: nanos(first_byte), silence: nanos(self.silence), total: nanos(total) }
     }
+}
+
+fn nanos(time: Duration) -> Nanos {
+    Nanos(time.as_nanos() as u64)
 }
 
 /// A body that is not what was asked for.
@@ -192,10 +195,10 @@ async fn fill<O: Owner>(
         let mut asked = began;
         let came = match joint.lead().late() {
             Some(late) => {
-                let hedge = || {
+                let hedge = |silence| {
                     let lead = joint.lead();
                     let before = lead.hedges();
-                    owner.late(lead.id());
+                    owner.late(lead.id(), nanos(silence));
                     let is_hedged = lead.hedges() > before;
                     if is_hedged {
                         asked = Instant::now();

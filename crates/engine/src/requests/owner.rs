@@ -30,9 +30,9 @@ pub(crate) trait Owner: Send + Sync + Sized + 'static {
     /// `request` has been given all that it was granted, and more of it could arrive.
     fn wants(self: &Arc<Self>, request: RequestId);
 
-    /// Nothing comes of `request`, and something should. It is hedged if it is to be made once
-    /// more.
-    fn late(self: &Arc<Self>, request: RequestId);
+    /// Nothing has come of `request` for `silence`, and something should. It is hedged if it is to
+    /// be made once more.
+    fn late(self: &Arc<Self>, request: RequestId, silence: Nanos);
 
     /// `joint` is over: all of it has come.
     fn over(self: &Arc<Self>, joint: &Joint, end: End);

@@ -7,9 +7,10 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use foreread_backend::{Backend, Error as BackendError, Key, ListPage, Object, Version};
+use foreread_policy::{Hedge, Nanos};
 use foreread_tier::Tier;
 use tokio::time::Instant;
 
@@ -19,10 +20,11 @@ use crate::numbers::{STEP, mixed};
 use crate::options::{Options, Patience};
 use crate::pages::opened::Kept;
 use crate::planted::Planted;
-use crate::requests::attempt::{Backoff, attempt};
+use crate::requests::attempt::{Backoff, Failure, attempt, sooner_of};
 use crate::requests::unclaimed::Unclaimed;
 use crate::slow::Slow;
 use crate::stats::Counters;
+use crate::sync::Mutex;
 
 /// A backend, and how it is asked.
 pub(crate) struct Storage {
@@ -37,8 +39,18 @@ pub(crate) struct Storage {
     pub(crate) failures: Failures,
     pub(crate) planted: Arc<Planted>,
     pub(crate) unclaimed: Unclaimed,
+    /// When a question is late; `None` where no question is asked twice.
+    hedges: Option<Hedges>,
     /// From it follow the waits between attempts.
     seed: AtomicU64,
+}
+
+/// When a question of each kind is late.
+#[derive(Default)]
+struct Hedges {
+    stat: Mutex<Hedge>,
+    list: Mutex<Hedge>,
+    first: Mutex<Hedge>,
 }
 
 /// Where a page of a listing begins.
@@ -74,7 +86,9 @@ impl Storage {
         let (patience, seed) = (options.patience, AtomicU64::new(options.seed));
         let (stats, slow) = (Arc::default(), Slow::new(options.slow));
         let (failures, unclaimed) = (Failures::default(), Unclaimed::default());
-        Self { backend, tier, identity, patience, stats, slow, failures, planted, unclaimed, seed }
+        let hedges = options.readahead && !backend.capabilities().rotational;
+        let hedges = hedges.then(Hedges::default);
+        Self { backend, tier, identity, patience, stats, slow, failures, planted, unclaimed, hedges, seed }
     }
 
     /// The place of `object` in the tier; `None` if there is no tier, or nothing but its length
@@ -96,7 +110,8 @@ impl Storage {
     /// Describes an object.
     pub(crate) async fn stat(&self, key: &Key) -> Result<Object, Error> {
         self.stats.stats.fetch_add(1, Relaxed);
-        self.retry("stat", key.as_str(), || self.backend.stat(key)).await
+        let hedge = self.hedges.as_ref().map(|hedges| &hedges.stat);
+        self.retry(hedge, "stat", key.as_str(), || self.backend.stat(key)).await
     }
 
     /// Whether an object can be read before it is known, and is not in the tier.
@@ -110,8 +125,9 @@ impl Storage {
         let Some(turn) = self.unclaimed.turn(key) else { return FirstRead::Busy };
         self.stats.requests.fetch_add(1, Relaxed);
         let asked = Instant::now();
-        let read = self.backend.read_current(key, range);
-        match attempt(self.patience.first_byte, "read", key.as_str(), read).await {
+        let read = || self.backend.read_current(key, range.clone());
+        let hedge = self.hedges.as_ref().map(|hedges| &hedges.first);
+        match self.ask(hedge, "read", key.as_str(), read).await {
             Ok(current) => {
                 let object = current.object.clone();
                 turn.keep(current, asked);
@@ -134,7 +150,8 @@ impl Storage {
             Cursor::Token(token) => self.backend.list(prefix, Some(token)),
             Cursor::After(after) => self.backend.list_after(prefix, after),
         };
-        self.retry("list", prefix, list).await
+        let hedge = self.hedges.as_ref().map(|hedges| &hedges.list);
+        self.retry(hedge, "list", prefix, list).await
     }
 
     /// One page of the subtree of `prefix`, after the key `after`. No reader waits for it, so
@@ -150,13 +167,14 @@ impl Storage {
     /// Attempts an operation until it succeeds, it cannot, or patience ends.
     async fn retry<T, A: Future<Output = Result<T, BackendError>>>(
         &self,
+        hedge: Option<&Mutex<Hedge>>,
         operation: &str,
         object: &str,
         call: impl Fn() -> A,
     ) -> Result<T, Error> {
         let mut backoff = self.backoff(Instant::now());
         loop {
-            match attempt(self.patience.first_byte, operation, object, call()).await {
+            match self.ask(hedge, operation, object, &call).await {
                 Ok(answer) => return Ok(answer),
                 Err(failure) => {
                     let error = failure.error.clone();
@@ -172,5 +190,29 @@ impl Storage {
             }
             self.stats.retries.fetch_add(1, Relaxed);
         }
+    }
+
+    /// One attempt at an operation. If the storage stalls, it is asked for once more.
+    async fn ask<T, A: Future<Output = Result<T, BackendError>>>(
+        &self,
+        hedge: Option<&Mutex<Hedge>>,
+        operation: &str,
+        object: &str,
+        call: impl Fn() -> A,
+    ) -> Result<T, Failure> {
+        let ask = || attempt(self.patience.first_byte, operation, object, call());
+        let Some(hedge) = hedge else { return ask().await };
+        let (began, stalled) = (Instant::now(), hedge.lock().stalled_after());
+        let again = |_| {
+            let is_hedged = hedge.lock().take();
+            self.stats.names_hedged.fetch_add(u64::from(is_hedged), Relaxed);
+            is_hedged
+        };
+        // In boxes: a future of both within itself would be large.
+        let answer = sooner_of(Box::pin(ask()), Duration::from_nanos(stalled.0), again, || Box::pin(ask())).await;
+        if answer.is_ok() {
+            hedge.lock().observe(Nanos(began.elapsed().as_nanos() as u64));
+        }
+        answer
     }
 }

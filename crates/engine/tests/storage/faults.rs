@@ -98,6 +98,19 @@ fn a_stream_goes_on_beside_silent_connections() {
 }
 
 #[test]
+fn names_are_found_beside_silent_connections() {
+    let rig = rig(&[("a", 4096), ("dir/b", 4096)], &Options::default());
+    rig.testbed.set_faults(vec!["stall=60s,kind=head+list,after=10,every=20".parse().expect("a fault")]);
+    for _ in 0..30 {
+        rig.open("a");
+        rig.engine.runtime().block_on(rig.engine.list("dir/", None)).expect("a listing");
+    }
+    let stats = rig.engine.stats();
+    assert_eq!(stats.retries, 0, "{stats:?}");
+    assert!(stats.requests_hedged >= 2, "{stats:?}");
+}
+
+#[test]
 fn a_replaced_object_fails_its_reads_and_opens_anew() {
     let rig = faulty("slow=1");
     let old = rig.open("b");

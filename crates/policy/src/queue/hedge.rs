@@ -10,11 +10,12 @@
 //! object store are much later than the rest, and a connection may fall silent for good. A second
 //! request is then likely to be answered sooner than the first. The other bound, twice the median,
 //! matters where all requests are slow alike because the load is high: a second request would
-//! raise the load.
+//! raise the load. So does that the read path asks for no second one before the storage has stalled
+//! or a request that came later is complete.
 //!
 //! ```text
-//!   unknown ──(64 requests)──> late after what they show
-//!    late after a second           │ 3, and one in 20, are hedged
+//!   unknown ──(64 requests)──> late after what they show, 20 ms at least
+//!    late after 2 s                │ 3, and one in 20, are hedged
 //!                                  └──> no budget
 //! ```
 //!
@@ -23,7 +24,8 @@
 //! This file has no timer: policy submits a request with the silence after which it is late, and
 //! the driver reports when it has lasted so long, and twice as long, and so on. It does not choose
 //! which requests may be hedged (the read path: what a reader waits for, with readahead, not on a
-//! disk), nor which of two answers counts (the driver: the first). Source: docs/decisions/0017,
+//! disk; drivers: questions about names, once the storage has stalled), nor which of two answers
+//! counts (the driver: the first). Source: docs/decisions/0017,
 //! 0121; hedged requests (Dean and Barroso, "The Tail at Scale", 2013). The quantiles move a step
 //! at each sample, as in frugal streaming.
 
@@ -31,7 +33,7 @@ use crate::units::Nanos;
 
 /// The longest silences of requests, and the number of hedges.
 #[derive(Debug, Default)]
-pub(crate) struct Hedge {
+pub struct Hedge {
     median: Quantile,
     high: Quantile,
     seen: u64,
@@ -40,7 +42,7 @@ pub(crate) struct Hedge {
 
 impl Hedge {
     /// A request is complete; the storage was silent for `silence` at most.
-    pub(crate) fn observe(&mut self, silence: Nanos) {
+    pub fn observe(&mut self, silence: Nanos) {
         self.median.follow(silence.0, 50);
         self.high.follow(silence.0, HIGH_PERCENT);
         self.seen += 1;
@@ -48,13 +50,22 @@ impl Hedge {
 
     /// The silence after which a request is late.
     pub(crate) fn late_after(&self) -> Nanos {
+        if self.seen < SEEN_MIN { self.stalled_after() } else { Nanos(self.usual().max(LATE_NS_MIN)) }
+    }
+
+    /// The silence after which a request will hardly be answered any more.
+    pub fn stalled_after(&self) -> Nanos {
+        Nanos(self.usual().max(STALLED_NS_MIN))
+    }
+
+    /// A silence that few requests exceed, in ns.
+    fn usual(&self) -> u64 {
         let high = self.high.0 + self.high.0 / MARGIN;
-        let usual = high.max(2 * self.median.0);
-        Nanos(if self.seen < SEEN_MIN { usual.max(UNKNOWN_NS) } else { usual })
+        high.max(2 * self.median.0)
     }
 
     /// A request is late. Returns whether to send it once more.
-    pub(crate) fn take(&mut self) -> bool {
+    pub fn take(&mut self) -> bool {
         let taken = self.made < FIRST + self.seen / ONE_IN;
         self.made += u64::from(taken);
         taken
@@ -98,18 +109,23 @@ const ONE_IN: u64 = 20;
 
 /// So many may be hedged besides. Lower: a connection that falls silent early on is waited for as
 /// long as patience lasts. Higher: more requests in vain at storage that answers in more than
-/// [`UNKNOWN_NS`]. Source: a guess, not measured.
+/// [`STALLED_NS_MIN`]. Source: a guess, not measured.
 const FIRST: u64 = 3;
 
 /// Requests that must be complete before their silences say what is late. Lower: the estimates are
 /// those of a few requests. Higher: a silence in the first requests of a run lasts
-/// [`UNKNOWN_NS`]. Source: a guess, not measured.
+/// [`STALLED_NS_MIN`]. Source: a guess, not measured.
 const SEEN_MIN: u64 = 64;
 
-/// The silence that is late before much is known: a second. Lower: usual answers of slow storage
-/// are late. Higher: readers wait longer for a connection that fell silent early on. Source: a
-/// guess: one answer in a thousand of public object stores takes as long.
-const UNKNOWN_NS: u64 = 1_000_000_000;
+/// No request is late before this: 20 ms. Lower: delays of a busy machine itself count as those of
+/// the storage. Higher: the tail of storage that is near lasts longer. Source: a guess, not
+/// measured.
+const LATE_NS_MIN: u64 = 20_000_000;
+
+/// No connection has stalled before this: 2 s. Lower: usual answers of slow storage count as
+/// stalls before much is known. Higher: readers wait longer for a connection that fell silent.
+/// Source: a guess: the slowest first bytes of a million of a public object store took as long.
+const STALLED_NS_MIN: u64 = 2_000_000_000;
 
 #[cfg(test)]
 mod tests {
@@ -126,7 +142,7 @@ mod tests {
     fn late_lies_between_what_is_usual_and_the_tail() {
         let mut hedge = Hedge::default();
         (0..63).for_each(|nth| hedge.observe(with_tail(nth)));
-        assert_eq!(hedge.late_after(), Nanos(1_000 * MS), "too little is known");
+        assert_eq!(hedge.late_after(), Nanos(2_000 * MS), "too little is known");
         for nth in 63..5_000 {
             hedge.observe(with_tail(nth));
             let late = hedge.late_after();
@@ -153,6 +169,6 @@ mod tests {
         (0..1_000).for_each(|_| hedge.observe(Nanos(100 * MS)));
         assert!(hedge.late_after().0 >= 200 * MS);
         (0..5_000).for_each(|_| hedge.observe(Nanos(MS)));
-        assert!(hedge.late_after().0 < 4 * MS);
+        assert_eq!(hedge.late_after(), Nanos(20 * MS));
     }
 }

@@ -148,8 +148,9 @@ pub(crate) struct Requests {
     tier: usize,
     tier_speculative: usize,
     next: u64,
-    /// How many requests have come to the storage.
+    /// How many requests have come to the storage, and the last of them that is complete.
     came: u64,
+    complete: u64,
 }
 
 impl Requests {
@@ -161,6 +162,17 @@ impl Requests {
     /// Whether `request` was alone at the storage from its first grant until now.
     pub(crate) fn was_alone(&self, request: Request) -> bool {
         request.met.alone && request.met.came == self.came
+    }
+
+    /// A request is complete.
+    pub(crate) fn completed(&mut self, request: Request) {
+        self.complete = self.complete.max(request.met.came);
+    }
+
+    /// Whether `id` lags though the storage answers: one that came later is complete, or there is
+    /// no other one.
+    pub(crate) fn is_left_behind(&self, id: RequestId) -> bool {
+        self.get(id).is_some_and(|request| request.met.came < self.complete || self.was_alone(request))
     }
 
     /// How many requests have come to the storage.

@@ -154,6 +154,8 @@ pub enum Event {
     Late {
         /// The request.
         request: RequestId,
+        /// How long.
+        silence: Nanos,
     },
     /// All bytes of a request have arrived.
     Completed {

@@ -301,8 +301,12 @@ impl ReadPath {
                     self.resume(now, file);
                 }
             }
-            Event::Late { request } => {
-                if self.is_waited_for(request) && self.hedge.take() {
+            Event::Late { request, silence } => {
+                let is_over = silence >= self.hedge.stalled_after();
+                if (is_over || self.requests.is_left_behind(request))
+                    && self.is_waited_for(request)
+                    && self.hedge.take()
+                {
                     self.counters.requests_hedged += 1;
                     self.actions.push_back(Action::Hedge { request });
                 }
@@ -318,6 +322,7 @@ impl ReadPath {
                     self.budget.arrived(file, extent, request);
                 } else if let Some((finished @ Request { file, extent, class, met, .. }, last)) = finished {
                     // Coalesced requests share one first byte: the last of them to end counts it.
+                    self.requests.completed(finished);
                     if last {
                         self.hedge.observe(silence);
                     }

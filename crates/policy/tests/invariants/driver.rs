@@ -7,8 +7,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use foreread_policy::{
-    Action, Class, Event, Extent, FOLIO_PAGES_MAX, FileId, Found, Nanos, Options, PAGE_BYTES, REQUEST_PAGES_MAX,
-    ReadId, ReadPath, Records, RequestId, Source, Touch,
+    Action, Event, Extent, FOLIO_PAGES_MAX, FileId, Found, Nanos, Options, PAGE_BYTES, REQUEST_PAGES_MAX, ReadId,
+    ReadPath, Records, RequestId, Source, Touch,
 };
 
 /// The most pages that coalesced requests ask for together.
@@ -250,7 +250,7 @@ impl Driver {
 
     fn execute(&mut self, action: Action) {
         match action {
-            Action::Submit { request, file, extent, records, mark, granted, class, source, late } => {
+            Action::Submit { request, file, extent, records, mark, granted, source, late, .. } => {
                 if late.is_some() {
                     self.may_be_late.insert(request);
                 }
@@ -506,7 +506,7 @@ impl Driver {
         let Some(&request) = late.get(nth % late.len().max(1)) else { return };
         let hedged = self.hedged.len();
         let is_waited_for = self.is_waited_for(request);
-        self.tell(Event::Late { request });
+        self.tell(Event::Late { request, silence: Nanos::from_millis(3_000) });
         let done = self.completed;
         assert!(self.hedged.len() as u64 <= 3 + done / 20, "{} of {done} requests hedged", self.hedged.len());
         assert!(hedged == self.hedged.len() || is_waited_for, "hedged, and no reader waits for it");

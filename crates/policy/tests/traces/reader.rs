@@ -308,7 +308,8 @@ impl Reader {
         let of = self.requests.get_mut(&id).expect("a request");
         if is_late {
             of.late = None;
-            self.tell(Event::Late { request: id });
+            let (now, asked) = (self.now, of.asked);
+            self.tell(Event::Late { request: id, silence: now.since(asked) });
             return true;
         }
         of.due = None;
@@ -378,7 +379,7 @@ fn event_text(event: Event) -> String {
         Event::Reserve { bytes } => format!("Reserve {bytes}"),
         Event::Referenced { file, start, touch, .. } => format!("Referenced f{} {start} {touch:?}", file.0),
         Event::Wants { request } => format!("Wants r{}", request.0),
-        Event::Late { request } => format!("Late r{}", request.0),
+        Event::Late { request, .. } => format!("Late r{}", request.0),
         Event::Completed { request, .. } => format!("Completed r{}", request.0),
         Event::Failed { request } => format!("Failed r{}", request.0),
     }
@@ -411,8 +412,8 @@ fn action_text(action: Action) -> String {
     match action {
         Action::Submit { request, file, extent, records, class, source, mark, granted, late } => {
             let mark = mark.map_or(String::new(), |mark| format!(", mark {mark}"));
-            // A second is what is late before enough is known.
-            let known = late.filter(|late| late.0 != 1_000_000_000);
+            // Two seconds are late before enough is known.
+            let known = late.filter(|late| late.0 != 2_000_000_000);
             let late = known.map_or(String::new(), |late| format!(", late after {:.1} ms", late.0 as f64 / 1e6));
             let granted = match granted {
                 _ if granted == extent.start => ", waits".to_owned(),

@@ -100,12 +100,11 @@ impl World<'_> {
             // Of merged requests, the lead reports for all.
             let counts = |this: &InFlight| this.members.iter().any(|member| member.request == request);
             if self.requests.get(&request).is_some_and(|this| this.first_byte_ns.is_none() && counts(this)) {
-                self.tell(Reading::default(), Event::Late { request })?;
+                let silence = at_ns - self.requests.get(&request).and_then(|this| this.since_ns).unwrap_or(at_ns);
+                self.tell(Reading::default(), Event::Late { request, silence: Nanos(silence) })?;
                 // A reader may begin to wait for it.
-                if let Some(this) = self.requests.get(&request)
-                    && this.asked.len() == 1
-                {
-                    self.late.push(Reverse((2 * at_ns - this.since_ns.unwrap_or(at_ns), request)));
+                if self.requests.get(&request).is_some_and(|this| this.asked.len() == 1) {
+                    self.late.push(Reverse((at_ns + silence, request)));
                 }
             }
         }
