@@ -107,7 +107,8 @@ impl Inodes {
     }
 
     fn with_numbers(prefix: &str, budget_bytes: u64, reserved: Reserved, numbers: Numbers) -> Self {
-        let root = Record::root(prefix);
+        let mut root = Record::directory(prefix);
+        root.set_number(ROOT);
         let mut table = Table {
             names: Names::new(budget_bytes, root.bytes(), root),
             numbers,
@@ -124,7 +125,7 @@ impl Inodes {
 
     /// The inode with this number.
     pub(crate) fn get(&self, number: u64) -> Option<Inode> {
-        self.table.lock().find(number).map(|(_, record)| record.inode(number))
+        self.table.lock().find(number).map(|(_, record)| record.inode())
     }
 
     /// What the inode with this number stands for.
@@ -136,7 +137,7 @@ impl Inodes {
     pub(crate) fn parent(&self, number: u64) -> u64 {
         let table = self.table.lock();
         let parent = table.find(number).and_then(|(name, _)| table.names.parent(name));
-        parent.and_then(|parent| table.number(parent)).unwrap_or(ROOT)
+        parent.and_then(|parent| table.names.get(parent)).map_or(ROOT, Record::number)
     }
 
     /// The number that a look-up of this would tell. Where the inode is not known, and another one
@@ -147,11 +148,11 @@ impl Inodes {
             engine::Node::Directory(prefix) => (prefix.as_str(), None),
             engine::Node::File(object) => (object.key.as_str(), Some(&object.version)),
         };
-        let known = table.current(key).filter(|(_, record)| record.is_of(version));
-        known.and_then(|(name, _)| table.number(name)).unwrap_or_else(|| match version {
-            None => table.numbers.of_directory(key),
-            Some(Version { size, tag, modified }) => table.numbers.of_file(key, tag.as_deref(), *size, *modified),
-        })
+        match (table.current(key), version) {
+            (Some((_, record)), _) if record.is_of(version) => record.number(),
+            (_, None) => table.numbers.of_directory(key),
+            (_, Some(Version { size, tag, modified })) => table.numbers.of_file(key, tag.as_deref(), *size, *modified),
+        }
     }
 
     /// What this path below the root stands for, if the kernel remembers its name.
@@ -189,12 +190,11 @@ impl Inodes {
     }
 
     fn looked_up(&self, table: &mut Table, name: NameId) -> Inode {
-        let number = table.number(name).unwrap_or(ROOT);
         let inode = table.names.get_mut(name).map_or_else(
-            || Record::directory("").inode(number),
+            || Record::directory("").inode(),
             |record| {
                 record.lookups += 1;
-                record.inode(number)
+                record.inode()
             },
         );
         table.names.looked_up(name);
@@ -265,7 +265,7 @@ impl Inodes {
     pub(crate) fn wait_in(&self, number: u64) -> Waits<'_> {
         let table = &mut *self.table.lock();
         let name = table.id(number);
-        table.count_wait(name, |waits| waits + 1);
+        table.count_wait(name, |waits| waits.saturating_add(1));
         Waits { inodes: self, name }
     }
 
@@ -347,23 +347,13 @@ impl Table {
     }
 
     fn find(&self, number: u64) -> Option<(NameId, &Record)> {
-        if number::is_by_hash(number) {
-            let is_it = |slot| self.hashed(slot) == Some(number);
-            return self.names.in_slot(self.by_number.find(self.hasher.hash_one(number), is_it)?);
-        }
-        let found = self.names.in_slot(number::slot(number));
-        found.filter(|(name, record)| record.is_by_slot && number::by_slot(*name) == number)
-    }
-
-    /// The number of an inode that is known.
-    fn number(&self, name: NameId) -> Option<u64> {
-        let record = self.names.get(name)?;
-        Some(if record.is_by_slot { number::by_slot(name) } else { record.hashed(self.numbers) })
-    }
-
-    /// The number that comes from the hash of what is in a slot.
-    fn hashed(&self, slot: u32) -> Option<u64> {
-        self.names.in_slot(slot).map(|(_, record)| record.hashed(self.numbers))
+        let slot = if number::is_by_hash(number) {
+            let is_it = |slot| self.names.in_slot(slot).is_some_and(|(_, record)| record.number() == number);
+            self.by_number.find(self.hasher.hash_one(number), is_it)?
+        } else {
+            number::slot(number)
+        };
+        self.names.in_slot(slot).filter(|(_, record)| record.number() == number)
     }
 
     /// The directory or the current version with this key.
@@ -374,37 +364,39 @@ impl Table {
 
     /// The inode of a directory or a version that is not current.
     fn add(&mut self, parent: u64, mut record: Record) -> NameId {
-        if let Some((name, known)) = self.find(record.hashed(self.numbers)) {
-            if known.is_same(&record) {
-                self.renew(name);
-                return name;
-            }
-            record.is_by_slot = true;
+        let number = record.hashed(self.numbers);
+        let clash = self.find(number);
+        if let Some((name, _)) = clash.filter(|(_, known)| known.is_same(&record)) {
+            self.renew(name);
+            return name;
         }
+        let is_by_slot = clash.is_some();
+        record.set_number(number);
         let name = self.names.add(self.id(parent), record.is_directory(), record.bytes(), record);
+        if let Some(record) = self.names.get_mut(name).filter(|_| is_by_slot) {
+            record.set_number(number::by_slot(name));
+        }
         self.enter(name);
         name
     }
 
     /// Enters what has been added.
     fn enter(&mut self, name: NameId) {
-        let Self { names, numbers, hasher, by_key, by_number, .. } = self;
+        let Self { names, hasher, by_key, by_number, .. } = self;
         let Some(record) = names.get(name) else { return };
         by_key.enter(hasher.hash_one(record.key()), name.slot(), key_hash(names, hasher));
-        if !record.is_by_slot {
-            let hash = hasher.hash_one(record.hashed(*numbers));
-            by_number.enter(hash, name.slot(), number_hash(names, hasher, *numbers));
+        if number::is_by_hash(record.number()) {
+            by_number.enter(hasher.hash_one(record.number()), name.slot(), number_hash(names, hasher));
         }
     }
 
     /// Takes out what is about to be removed.
     fn leave(&mut self, name: NameId) {
-        let Self { names, numbers, hasher, by_key, by_number, .. } = self;
+        let Self { names, hasher, by_key, by_number, .. } = self;
         let Some(record) = names.get(name) else { return };
         by_key.leave(hasher.hash_one(record.key()), name.slot(), key_hash(names, hasher));
-        if !record.is_by_slot {
-            let hash = hasher.hash_one(record.hashed(*numbers));
-            by_number.leave(hash, name.slot(), number_hash(names, hasher, *numbers));
+        if number::is_by_hash(record.number()) {
+            by_number.leave(hasher.hash_one(record.number()), name.slot(), number_hash(names, hasher));
         }
     }
 
@@ -427,7 +419,7 @@ impl Table {
         by_key.enter(hash, name.slot(), key_hash(names, hasher));
     }
 
-    fn count_wait(&mut self, name: Option<NameId>, count: impl FnOnce(u32) -> u32) {
+    fn count_wait(&mut self, name: Option<NameId>, count: impl FnOnce(u16) -> u16) {
         if let Some(Record { waits, .. }) = name.and_then(|name| self.names.get_mut(name)) {
             *waits = count(*waits);
         }
@@ -440,7 +432,7 @@ impl Table {
         let is_current = self.current(record.key()).is_some_and(|(current, _)| current == name);
         let own = record.key().strip_prefix(above.key()).filter(|_| is_current).unwrap_or_default();
         let name_of = own.trim_end_matches('/').to_owned();
-        Some(Forgettable { number: self.number(name)?, parent: self.number(parent)?, name: name_of })
+        Some(Forgettable { number: record.number(), parent: above.number(), name: name_of })
     }
 }
 
@@ -450,8 +442,8 @@ fn key_hash(names: &Names<Record>, hasher: &RandomState) -> impl Fn(u32) -> u64 
 }
 
 /// The hash of its number.
-fn number_hash(names: &Names<Record>, hasher: &RandomState, numbers: Numbers) -> impl Fn(u32) -> u64 {
-    move |slot| names.in_slot(slot).map_or(0, |(_, record)| hasher.hash_one(record.hashed(numbers)))
+fn number_hash(names: &Names<Record>, hasher: &RandomState) -> impl Fn(u32) -> u64 {
+    move |slot| names.in_slot(slot).map_or(0, |(_, record)| hasher.hash_one(record.number()))
 }
 
 /// The root's number, fixed by the protocol.

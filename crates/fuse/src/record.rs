@@ -44,14 +44,14 @@ pub(crate) struct Record {
     kind: Kind,
     /// A later version is known.
     pub(crate) is_outdated: bool,
-    /// Another inode has the number that comes from its hash.
-    pub(crate) is_by_slot: bool,
+    /// The bytes of its number, but for the highest, which is 0: so they fill what would be a gap.
+    number: [u8; 7],
     size: u64,
     modified: Option<SystemTime>,
     /// Look-ups that the kernel has not given back.
     pub(crate) lookups: u64,
     /// Calls that wait for the storage under the kernel's lock of this directory.
-    pub(crate) waits: u32,
+    pub(crate) waits: u16,
     /// When the storage last answered a look-up, in nanoseconds since the mount; 0 after an open
     /// has used that.
     pub(crate) answered: u64,
@@ -64,18 +64,13 @@ impl Record {
             key_bytes: prefix.len() as u32,
             kind: Kind::Directory,
             is_outdated: false,
-            is_by_slot: false,
+            number: [0; 7],
             size: 0,
             modified: None,
             lookups: 0,
             waits: 0,
             answered: 0,
         }
-    }
-
-    /// The root's number is fixed, and that of its slot.
-    pub(crate) fn root(prefix: &str) -> Self {
-        Self { is_by_slot: true, ..Self::directory(prefix) }
     }
 
     pub(crate) fn file(object: &Object) -> Self {
@@ -114,6 +109,16 @@ impl Record {
             && (self.size, self.modified) == (other.size, other.modified)
     }
 
+    pub(crate) fn number(&self) -> u64 {
+        let mut bytes = [0; 8];
+        bytes[..7].copy_from_slice(&self.number);
+        u64::from_le_bytes(bytes)
+    }
+
+    pub(crate) fn set_number(&mut self, number: u64) {
+        self.number.copy_from_slice(&number.to_le_bytes()[..7]);
+    }
+
     /// The number that comes from the hash of what it stands for.
     pub(crate) fn hashed(&self, numbers: Numbers) -> u64 {
         if self.is_directory() {
@@ -130,8 +135,8 @@ impl Record {
         Node::File(Object { key: Key::new(self.key()), version })
     }
 
-    pub(crate) fn inode(&self, number: u64) -> Inode {
-        Inode { number, is_directory: self.is_directory(), size: self.size, modified: self.modified }
+    pub(crate) fn inode(&self) -> Inode {
+        Inode { number: self.number(), is_directory: self.is_directory(), size: self.size, modified: self.modified }
     }
 
     /// What it takes, its places in the tables included.
