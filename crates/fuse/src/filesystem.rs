@@ -474,8 +474,8 @@ impl Filesystem for Mount {
                     engine::Node::Directory(_) => FileType::Directory,
                     engine::Node::File(_) => FileType::RegularFile,
                 };
-                // Not a look-up: the kernel tells the number, and keeps none.
-                !reply.add(INodeNo(shared.inodes.number(&node)), u64::from(place) + FIRST_CHILD + 1, kind, name)
+                // Not a look-up: any number but 0 will do.
+                !reply.add(INodeNo(UNKNOWN_INODE), u64::from(place) + FIRST_CHILD + 1, kind, name)
             };
             match given(&shared.inodes, ino, &directory, place, pid, &mut add).await {
                 Ok(()) => reply.ok(),
@@ -728,3 +728,8 @@ const WAITS_LONG: Duration = Duration::from_millis(200);
 
 /// The first protocol with `FUSE_NOTIFY_PRUNE`: Linux 6.18.
 const PRUNE_SINCE: Version = Version(7, 45);
+
+/// The protocol's number for an entry without an inode. The number that a look-up would tell is
+/// not told: programs go through a long directory (`find`, `du`) in the order of what is told, and
+/// would look its names up in no order. Source: docs/decisions/0119.
+const UNKNOWN_INODE: u64 = 0xffff_ffff;

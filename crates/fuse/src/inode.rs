@@ -24,7 +24,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-use foreread_engine::{self as engine, Directory, File, Object, Reserved, Version, return_free_memory};
+use foreread_engine::{Directory, File, Object, Reserved, return_free_memory};
 use foreread_policy::{NameId, Names, Nanos, Next};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
@@ -138,21 +138,6 @@ impl Inodes {
         let table = self.table.lock();
         let parent = table.find(number).and_then(|(name, _)| table.names.parent(name));
         parent.and_then(|parent| table.names.get(parent)).map_or(ROOT, Record::number)
-    }
-
-    /// The number that a look-up of this would tell. Where the inode is not known, and another one
-    /// has its number, it would be another one.
-    pub(crate) fn number(&self, node: &engine::Node) -> u64 {
-        let table = self.table.lock();
-        let (key, version) = match node {
-            engine::Node::Directory(prefix) => (prefix.as_str(), None),
-            engine::Node::File(object) => (object.key.as_str(), Some(&object.version)),
-        };
-        match (table.current(key), version) {
-            (Some((_, record)), _) if record.is_of(version) => record.number(),
-            (_, None) => table.numbers.of_directory(key),
-            (_, Some(Version { size, tag, modified })) => table.numbers.of_file(key, tag.as_deref(), *size, *modified),
-        }
     }
 
     /// What this path below the root stands for, if the kernel remembers its name.
@@ -467,7 +452,7 @@ mod tests {
     use std::sync::Arc;
 
     use foreread_backend::{ConnectOptions, connect};
-    use foreread_engine::{Engine, Key, Options};
+    use foreread_engine::{Engine, Key, Options, Version};
 
     use super::*;
 
@@ -521,21 +506,18 @@ mod tests {
 
     #[test]
     fn a_number_depends_on_nothing_that_was_met_before() {
-        let nodes = [
-            engine::Node::Directory("dir/".into()),
-            engine::Node::Directory("dir/a/".into()),
-            engine::Node::File(object("a", "1")),
-            engine::Node::File(object("dir/b", "1")),
-        ];
-        let (one, other) = (inodes(), inodes());
-        let told = nodes.clone().map(|node| other.number(&node));
-        let met = |inodes: &Inodes, node: &engine::Node| match node {
-            engine::Node::Directory(prefix) => inodes.directory(ROOT, prefix).number,
-            engine::Node::File(object) => inodes.file(ROOT, object).number,
+        let keys = ["dir/", "dir/a/", "a", "dir/b"];
+        let met = |inodes: &Inodes, key: &str| {
+            if key.ends_with('/') {
+                inodes.directory(ROOT, key).number
+            } else {
+                inodes.file(ROOT, &object(key, "1")).number
+            }
         };
-        assert_eq!(nodes.each_ref().map(|node| met(&one, node)), told, "a listing tells it before");
-        for (node, number) in nodes.iter().zip(told).rev() {
-            assert_eq!(met(&other, node), number);
+        let (one, other) = (inodes(), inodes());
+        let told = keys.map(|key| met(&one, key));
+        for (key, number) in keys.into_iter().zip(told).rev() {
+            assert_eq!(met(&other, key), number);
         }
         let below = one.directory(told[0], "dir/c/").number;
         assert_eq!((one.parent(below), one.parent(told[0]), one.parent(ROOT)), (told[0], ROOT, ROOT));
