@@ -6,8 +6,9 @@ use std::time::{Duration, SystemTime};
 
 use fuser::{FileAttr, FileType, INodeNo};
 
-use crate::inode::{Inode, ROOT};
+use crate::inode::ROOT;
 use crate::options::MountOptions;
+use crate::record::Inode;
 
 /// Attributes that all files share.
 pub(crate) struct Look {

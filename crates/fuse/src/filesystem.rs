@@ -39,11 +39,12 @@ use crate::errno;
 use crate::failed::Failed;
 use crate::forgetting;
 use crate::guarded::later;
-use crate::inode::{Handle, Inode, Inodes, Node, ROOT};
+use crate::inode::{Handle, Inodes, Opened, ROOT};
 use crate::kernel_window::KernelWindow;
 use crate::killed::{is_gone, killed, killed_while};
 use crate::options::MountOptions;
 use crate::question::{self, Asked, Question};
+use crate::record::{Inode, Node};
 use crate::setting::Setting;
 
 /// A prefix as a file system.
@@ -63,10 +64,10 @@ struct Shared {
     /// The kernel's side of the mount, once it has accepted it.
     device: OnceLock<OwnedFd>,
     window: Arc<KernelWindow>,
-    files: Mutex<HashMap<u64, File>>,
+    files: Mutex<HashMap<u64, (Opened, File)>>,
     calls: Arc<Calls>,
     failed: Arc<Failed>,
-    directories: Mutex<HashMap<u64, Arc<Directory>>>,
+    directories: Mutex<HashMap<u64, (Opened, Arc<Directory>)>>,
     next_handle: AtomicU64,
     /// The thread that started a recording last, and the recording.
     recorder: Mutex<Option<(u32, u64)>>,
@@ -257,9 +258,14 @@ impl Shared {
     /// Hands an open directory to the kernel.
     fn opened(&self, ino: INodeNo, directory: Arc<Directory>, reply: ReplyOpen) {
         let handle = self.handle();
-        self.directories.lock().insert(handle, directory);
-        self.inodes.opened(ino.0, Handle::Directory);
+        let opened = self.inodes.opened(ino.0, Handle::Directory);
+        self.directories.lock().insert(handle, (opened, directory));
         reply.opened(FileHandle(handle), FopenFlags::empty());
+    }
+
+    /// The names that each directory has.
+    fn own_names(&self, ino: INodeNo) -> [(u64, &'static str); 2] {
+        [(ino.0, "."), (self.inodes.parent(ino.0), "..")]
     }
 
     fn handle(&self) -> u64 {
@@ -355,8 +361,8 @@ impl Filesystem for Mount {
             match opened {
                 Ok(file) => {
                     let (handle, chunks) = (shared.handle(), file.chunks());
-                    shared.files.lock().insert(handle, file);
-                    shared.inodes.opened(ino.0, Handle::File);
+                    let opened = shared.inodes.opened(ino.0, Handle::File);
+                    shared.files.lock().insert(handle, (opened, file));
                     // The inode is the version, so the kernel's cached pages of it stay right.
                     let flags = FopenFlags::FOPEN_KEEP_CACHE | FopenFlags::FOPEN_NOFLUSH;
                     let budget_bytes = || shared.engine.memory_bytes();
@@ -378,7 +384,7 @@ impl Filesystem for Mount {
         _lock_owner: Option<LockOwner>,
         reply: ReplyData,
     ) {
-        let file = self.shared.files.lock().get(&fh.0).cloned();
+        let file = self.shared.files.lock().get(&fh.0).map(|(_, file)| file.clone());
         let Some(file) = file else { return reply.error(Errno::EBADF) };
         let bytes = offset..offset.saturating_add(size.into());
         if let Some(errno) = self.shared.failed.of_read(fh.0, &bytes) {
@@ -421,7 +427,7 @@ impl Filesystem for Mount {
     fn release(
         &self,
         _req: &Request,
-        ino: INodeNo,
+        _ino: INodeNo,
         fh: FileHandle,
         _flags: OpenFlags,
         _lock_owner: Option<LockOwner>,
@@ -429,10 +435,10 @@ impl Filesystem for Mount {
         reply: ReplyEmpty,
     ) {
         let file = self.shared.files.lock().remove(&fh.0);
-        if file.is_some() {
-            self.shared.inodes.closed(ino.0, Handle::File);
+        if let Some((opened, file)) = file {
+            self.shared.inodes.closed(opened, Handle::File);
+            drop(file);
         }
-        drop(file);
         reply.ok();
     }
 
@@ -455,10 +461,10 @@ impl Filesystem for Mount {
     }
 
     fn readdir(&self, req: &Request, ino: INodeNo, fh: FileHandle, offset: u64, mut reply: ReplyDirectory) {
-        let directory = self.shared.directories.lock().get(&fh.0).map(Arc::clone);
+        let directory = self.shared.directories.lock().get(&fh.0).map(|(_, directory)| Arc::clone(directory));
         let Some(directory) = directory else { return reply.error(Errno::EBADF) };
-        for (at, name) in (0..FIRST_CHILD).zip([".", ".."]).skip(offset as usize) {
-            let _ = reply.add(ino, at + 1, FileType::Directory, name);
+        for (at, (number, name)) in (0..FIRST_CHILD).zip(self.shared.own_names(ino)).skip(offset as usize) {
+            let _ = reply.add(INodeNo(number), at + 1, FileType::Directory, name);
         }
         let pid = req.pid();
         self.spawn(|shared| async move {
@@ -479,12 +485,13 @@ impl Filesystem for Mount {
     }
 
     fn readdirplus(&self, req: &Request, ino: INodeNo, fh: FileHandle, offset: u64, mut reply: ReplyDirectoryPlus) {
-        let directory = self.shared.directories.lock().get(&fh.0).map(Arc::clone);
+        let directory = self.shared.directories.lock().get(&fh.0).map(|(_, directory)| Arc::clone(directory));
         let Some(directory) = directory else { return reply.error(Errno::EBADF) };
         let Some(this) = self.shared.inodes.get(ino.0) else { return reply.error(Errno::ESTALE) };
-        for (at, name) in (0..FIRST_CHILD).zip([".", ".."]).skip(offset as usize) {
+        for (at, (number, name)) in (0..FIRST_CHILD).zip(self.shared.own_names(ino)).skip(offset as usize) {
             // The kernel takes these two as names, never as look-ups.
-            let _ = reply.add(ino, at + 1, name, &Duration::ZERO, &self.shared.look.attributes(&this), Generation(0));
+            let attributes = self.shared.look.attributes(&Inode { number, ..this });
+            let _ = reply.add(INodeNo(number), at + 1, name, &Duration::ZERO, &attributes, Generation(0));
         }
         let pid = req.pid();
         self.spawn(|shared| async move {
@@ -508,10 +515,10 @@ impl Filesystem for Mount {
         });
     }
 
-    fn releasedir(&self, _req: &Request, ino: INodeNo, fh: FileHandle, _flags: OpenFlags, reply: ReplyEmpty) {
+    fn releasedir(&self, _req: &Request, _ino: INodeNo, fh: FileHandle, _flags: OpenFlags, reply: ReplyEmpty) {
         let directory = self.shared.directories.lock().remove(&fh.0);
-        if directory.is_some() {
-            self.shared.inodes.closed(ino.0, Handle::Directory);
+        if let Some((opened, _)) = directory {
+            self.shared.inodes.closed(opened, Handle::Directory);
         }
         reply.ok();
     }
@@ -722,5 +729,7 @@ const WAITS_LONG: Duration = Duration::from_millis(200);
 /// The first protocol with `FUSE_NOTIFY_PRUNE`: Linux 6.18.
 const PRUNE_SINCE: Version = Version(7, 45);
 
-/// The protocol's number for an entry without an inode.
+/// The protocol's number for an entry without an inode. The number that a look-up would tell is
+/// not told: programs go through a long directory (`find`, `du`) in the order of what is told, and
+/// would look its names up in no order. Source: docs/decisions/0119.
 const UNKNOWN_INODE: u64 = 0xffff_ffff;

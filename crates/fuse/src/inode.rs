@@ -5,9 +5,14 @@
 //!   look-up ──> Inode { lookups + 1 } ── forget(n): lookups - n ──> 0: gone (but the root)
 //!   look-up of a later version ──> a new Inode; an open of the outdated one is ESTALE
 //!
-//!   table    key, tag ── one string ──> names: one record each, by number
+//!   table    key, tag ── one string ──> names: one record each, by slot
 //!                                       by key: the slots of the current versions
+//!                                       by number: the slots of all, but for clashes
 //! ```
+//!
+//! A number comes from what the inode stands for (`number.rs`), so it is the same at each mount,
+//! and after the kernel has forgotten the inode. A version that comes back while the kernel knows
+//! it is the inode that it was.
 //!
 //! A look-up that asked the storage confirms the version for the open that follows it, once,
 //! however long the storage took to answer.
@@ -17,31 +22,15 @@
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
-use foreread_engine::{Directory, File, Key, Object, Reserved, Version, return_free_memory};
+use foreread_engine::{Directory, File, Object, Reserved, return_free_memory};
 use foreread_policy::{NameId, Names, Nanos, Next};
-use hashbrown::HashTable;
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
-/// What an inode stands for.
-#[derive(Debug)]
-pub(crate) enum Node {
-    /// A prefix: empty, or ending in `/`.
-    Directory(String),
-    /// One version of one object.
-    File(Object),
-}
-
-/// What the kernel is told of an inode.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Inode {
-    pub(crate) number: u64,
-    pub(crate) is_directory: bool,
-    /// In bytes; 0 of a directory.
-    pub(crate) size: u64,
-    pub(crate) modified: Option<SystemTime>,
-}
+use crate::index::Index;
+use crate::number::{self, Numbers};
+use crate::record::{Inode, Node, Record};
 
 /// An inode that the kernel is to forget.
 #[derive(Debug, PartialEq, Eq)]
@@ -81,89 +70,80 @@ impl Handle {
     }
 }
 
+/// The inode of what has been opened.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Opened(NameId);
+
 /// A call that waits for the storage.
 pub(crate) struct Waits<'a> {
     inodes: &'a Inodes,
-    number: u64,
+    name: Option<NameId>,
 }
 
 impl Drop for Waits<'_> {
     fn drop(&mut self) {
-        self.inodes.count_wait(self.number, |waits| waits.saturating_sub(1));
+        self.inodes.table.lock().count_wait(self.name, |waits| waits.saturating_sub(1));
     }
 }
 
 #[derive(Debug)]
 struct Table {
     names: Names<Record>,
-    by_key: ByKey,
+    numbers: Numbers,
+    hasher: RandomState,
+    /// Directories, and the version last seen of each key.
+    by_key: Index,
+    /// Inodes whose number comes from a hash.
+    by_number: Index,
     /// The budget is smaller, and what names took is to be given back once they are gone.
     shrinks: bool,
     has_ended: bool,
 }
 
-/// The slots of directories, and of the version last seen of each key. A version that comes back
-/// after another one gets a new inode. In parts, so that no more than one of them is moved at a
-/// time as they grow and shrink.
-#[derive(Debug)]
-struct ByKey {
-    hasher: RandomState,
-    parts: Vec<Part>,
-}
-
-#[derive(Debug, Default)]
-struct Part {
-    slots: HashTable<u32>,
-    /// The most that it has had since it was last shrunk.
-    most: usize,
-}
-
-/// What is known of an inode.
-#[derive(Debug)]
-struct Record {
-    /// The key or the prefix, and the version's tag after it.
-    text: Box<str>,
-    key_bytes: u32,
-    has_tag: bool,
-    is_directory: bool,
-    /// A later version is known.
-    is_outdated: bool,
-    size: u64,
-    modified: Option<SystemTime>,
-    /// Look-ups that the kernel has not given back.
-    lookups: u64,
-    /// Calls that wait for the storage under the kernel's lock of this directory.
-    waits: u32,
-    /// When the storage last answered a look-up, in nanoseconds since the mount; 0 after an open
-    /// has used that.
-    answered: u64,
-}
-
 impl Inodes {
     /// With the root, number 1, for `prefix`, in a budget of so many bytes for everything.
     pub(crate) fn new(prefix: &str, budget_bytes: u64, reserved: Reserved) -> Self {
-        let root = Record::directory(prefix);
-        let names = Names::new(budget_bytes, root.bytes(), root);
-        let mut table = Table { names, by_key: ByKey::default(), shrinks: false, has_ended: false };
-        table.by_key.enter(prefix, NameId::ROOT.slot(), &table.names);
+        Self::with_numbers(prefix, budget_bytes, reserved, Numbers::default())
+    }
+
+    fn with_numbers(prefix: &str, budget_bytes: u64, reserved: Reserved, numbers: Numbers) -> Self {
+        let mut root = Record::directory(prefix);
+        root.set_number(ROOT);
+        let mut table = Table {
+            names: Names::new(budget_bytes, root.bytes(), root),
+            numbers,
+            hasher: RandomState::new(),
+            by_key: Index::default(),
+            by_number: Index::default(),
+            shrinks: false,
+            has_ended: false,
+        };
+        table.enter(NameId::ROOT);
         let (table, news, started) = (Mutex::new(table), Condvar::new(), Instant::now());
         Self { table, news, started, reserved, reserved_bytes: AtomicU64::new(0) }
     }
 
     /// The inode with this number.
     pub(crate) fn get(&self, number: u64) -> Option<Inode> {
-        self.table.lock().find(number).map(|record| record.inode(number))
+        self.table.lock().find(number).map(|(_, record)| record.inode())
     }
 
     /// What the inode with this number stands for.
     pub(crate) fn node(&self, number: u64) -> Option<Node> {
-        self.table.lock().find(number).map(Record::node)
+        self.table.lock().find(number).map(|(_, record)| record.node())
+    }
+
+    /// The number of the directory that this inode is in; the root is in itself.
+    pub(crate) fn parent(&self, number: u64) -> u64 {
+        let table = self.table.lock();
+        let parent = table.find(number).and_then(|(name, _)| table.names.parent(name));
+        parent.and_then(|parent| table.names.get(parent)).map_or(ROOT, Record::number)
     }
 
     /// What this path below the root stands for, if the kernel remembers its name.
     pub(crate) fn below_root(&self, path: &str) -> Option<Node> {
         let table = self.table.lock();
-        let mut key = table.find(NameId::ROOT.0)?.key().to_owned();
+        let mut key = table.names.get(NameId::ROOT)?.key().to_owned();
         key.push_str(path);
         let file = table.current(&key).map(|(_, record)| record.node());
         file.or_else(|| table.current(&(key + "/")).map(|(_, record)| record.node()))
@@ -182,14 +162,11 @@ impl Inodes {
     pub(crate) fn file(&self, parent: u64, object: &Object) -> Inode {
         let table = &mut *self.table.lock();
         let current = table.current(object.key.as_str());
-        let name = match current.map(|(name, record)| (name, record.is_version(&object.version))) {
+        let name = match current.map(|(name, record)| (name, record.is_of(Some(&object.version)))) {
             Some((name, true)) => name,
             before => {
                 if let Some((before, _)) = before {
-                    table.by_key.leave(object.key.as_str(), before.slot(), &table.names);
-                    if let Some(record) = table.names.get_mut(before) {
-                        record.is_outdated = true;
-                    }
+                    table.outdate(before);
                 }
                 table.add(parent, Record::file(object))
             }
@@ -199,10 +176,10 @@ impl Inodes {
 
     fn looked_up(&self, table: &mut Table, name: NameId) -> Inode {
         let inode = table.names.get_mut(name).map_or_else(
-            || Record::directory("").inode(name.0),
+            || Record::directory("").inode(),
             |record| {
                 record.lookups += 1;
-                record.inode(name.0)
+                record.inode()
             },
         );
         table.names.looked_up(name);
@@ -213,13 +190,12 @@ impl Inodes {
     /// The kernel gives `count` look-ups back.
     pub(crate) fn forget(&self, number: u64, count: u64) {
         let table = &mut *self.table.lock();
-        let Some(record) = table.names.get_mut(NameId(number)) else { return };
+        let Some(name) = table.id(number) else { return };
+        let Some(record) = table.names.get_mut(name) else { return };
         record.lookups = record.lookups.saturating_sub(count);
-        if record.lookups > 0 || NameId(number) == NameId::ROOT {
-            return;
-        }
-        if let Some(record) = table.names.remove(NameId(number)) {
-            table.by_key.leave(record.key(), NameId(number).slot(), &table.names);
+        if record.lookups == 0 && name != NameId::ROOT {
+            table.leave(name);
+            table.names.remove(name);
         }
     }
 
@@ -243,46 +219,44 @@ impl Inodes {
 
     fn set_answered(&self, number: u64, answered: u64) -> u64 {
         let table = &mut *self.table.lock();
-        let record = table.names.get_mut(NameId(number));
+        let record = table.id(number).and_then(|name| table.names.get_mut(name));
         record.map_or(0, |record| std::mem::replace(&mut record.answered, answered))
     }
 
     /// Whether a later version than that of the inode is known, or the inode is not.
     pub(crate) fn is_outdated(&self, number: u64) -> bool {
-        self.table.lock().find(number).is_none_or(|record| record.is_outdated)
+        self.table.lock().find(number).is_none_or(|(_, record)| record.is_outdated)
     }
 
-    /// A file or directory has been opened.
-    pub(crate) fn opened(&self, number: u64, handle: Handle) {
+    /// A file or directory has been opened. Returns what to close it by: the kernel may forget the
+    /// inode and learn of another one with this number before.
+    pub(crate) fn opened(&self, number: u64, handle: Handle) -> Opened {
         let table = &mut *self.table.lock();
-        table.names.opened(NameId(number), handle.bytes());
+        let name = table.id(number).unwrap_or(NameId::ROOT);
+        table.names.opened(name, handle.bytes());
         self.tell(table);
+        Opened(name)
     }
 
     /// It has been closed.
-    pub(crate) fn closed(&self, number: u64, handle: Handle) {
+    pub(crate) fn closed(&self, opened: Opened, handle: Handle) {
         let table = &mut *self.table.lock();
-        table.names.closed(NameId(number), handle.bytes());
+        table.names.closed(opened.0, handle.bytes());
         self.tell(table);
     }
 
     /// A call that the kernel makes under its lock of this directory waits for the storage, until
     /// what this returns is dropped.
     pub(crate) fn wait_in(&self, number: u64) -> Waits<'_> {
-        self.count_wait(number, |waits| waits + 1);
-        Waits { inodes: self, number }
+        let table = &mut *self.table.lock();
+        let name = table.id(number);
+        table.count_wait(name, |waits| waits.saturating_add(1));
+        Waits { inodes: self, name }
     }
 
     /// Whether such a call waits.
     pub(crate) fn waits_in(&self, number: u64) -> bool {
-        self.table.lock().find(number).is_some_and(|record| record.waits > 0)
-    }
-
-    fn count_wait(&self, number: u64, count: impl FnOnce(u32) -> u32) {
-        let table = &mut *self.table.lock();
-        if let Some(Record { waits, .. }) = table.names.get_mut(NameId(number)) {
-            *waits = count(*waits);
-        }
+        self.table.lock().find(number).is_some_and(|(_, record)| record.waits > 0)
     }
 
     fn tell(&self, table: &Table) {
@@ -352,137 +326,109 @@ impl Inodes {
 }
 
 impl Table {
-    fn find(&self, number: u64) -> Option<&Record> {
-        self.names.get(NameId(number))
+    /// The name of the inode with this number.
+    fn id(&self, number: u64) -> Option<NameId> {
+        self.find(number).map(|(name, _)| name)
+    }
+
+    fn find(&self, number: u64) -> Option<(NameId, &Record)> {
+        let slot = if number::is_by_hash(number) {
+            let is_it = |slot| self.names.in_slot(slot).is_some_and(|(_, record)| record.number() == number);
+            self.by_number.find(self.hasher.hash_one(number), is_it)?
+        } else {
+            number::slot(number)
+        };
+        self.names.in_slot(slot).filter(|(_, record)| record.number() == number)
     }
 
     /// The directory or the current version with this key.
     fn current(&self, key: &str) -> Option<(NameId, &Record)> {
-        self.by_key.find(key, &self.names)
+        let is_it = |slot| self.names.in_slot(slot).is_some_and(|(_, record)| record.key() == key);
+        self.names.in_slot(self.by_key.find(self.hasher.hash_one(key), is_it)?)
     }
 
-    fn add(&mut self, parent: u64, record: Record) -> NameId {
-        let name = self.names.add(Some(NameId(parent)), record.is_directory, record.bytes(), record);
-        let Self { names, by_key, .. } = self;
-        if let Some(record) = names.get(name) {
-            by_key.enter(record.key(), name.slot(), names);
+    /// The inode of a directory or a version that is not current.
+    fn add(&mut self, parent: u64, mut record: Record) -> NameId {
+        let number = record.hashed(self.numbers);
+        let clash = self.find(number);
+        if let Some((name, _)) = clash.filter(|(_, known)| known.is_same(&record)) {
+            self.renew(name);
+            return name;
         }
+        let is_by_slot = clash.is_some();
+        record.set_number(number);
+        let name = self.names.add(self.id(parent), record.is_directory(), record.bytes(), record);
+        if let Some(record) = self.names.get_mut(name).filter(|_| is_by_slot) {
+            record.set_number(number::by_slot(name));
+        }
+        self.enter(name);
         name
     }
 
+    /// Enters what has been added.
+    fn enter(&mut self, name: NameId) {
+        let Self { names, hasher, by_key, by_number, .. } = self;
+        let Some(record) = names.get(name) else { return };
+        by_key.enter(hasher.hash_one(record.key()), name.slot(), key_hash(names, hasher));
+        if number::is_by_hash(record.number()) {
+            by_number.enter(hasher.hash_one(record.number()), name.slot(), number_hash(names, hasher));
+        }
+    }
+
+    /// Takes out what is about to be removed.
+    fn leave(&mut self, name: NameId) {
+        let Self { names, hasher, by_key, by_number, .. } = self;
+        let Some(record) = names.get(name) else { return };
+        by_key.leave(hasher.hash_one(record.key()), name.slot(), key_hash(names, hasher));
+        if number::is_by_hash(record.number()) {
+            by_number.leave(hasher.hash_one(record.number()), name.slot(), number_hash(names, hasher));
+        }
+    }
+
+    /// There is a later version than this.
+    fn outdate(&mut self, name: NameId) {
+        let Self { names, hasher, by_key, .. } = self;
+        let Some(record) = names.get(name) else { return };
+        by_key.leave(hasher.hash_one(record.key()), name.slot(), key_hash(names, hasher));
+        if let Some(record) = names.get_mut(name) {
+            record.is_outdated = true;
+        }
+    }
+
+    /// A version that was outdated is the current one again.
+    fn renew(&mut self, name: NameId) {
+        let Self { names, hasher, by_key, .. } = self;
+        let Some(record) = names.get_mut(name) else { return };
+        record.is_outdated = false;
+        let hash = hasher.hash_one(record.key());
+        by_key.enter(hash, name.slot(), key_hash(names, hasher));
+    }
+
+    fn count_wait(&mut self, name: Option<NameId>, count: impl FnOnce(u16) -> u16) {
+        if let Some(Record { waits, .. }) = name.and_then(|name| self.names.get_mut(name)) {
+            *waits = count(*waits);
+        }
+    }
+
     fn forgettable(&self, name: NameId) -> Option<Forgettable> {
-        let record = self.find(name.0)?;
+        let record = self.names.get(name)?;
         let parent = self.names.parent(name)?;
-        let above = self.find(parent.0)?;
+        let above = self.names.get(parent)?;
         let is_current = self.current(record.key()).is_some_and(|(current, _)| current == name);
         let own = record.key().strip_prefix(above.key()).filter(|_| is_current).unwrap_or_default();
-        Some(Forgettable { number: name.0, parent: parent.0, name: own.trim_end_matches('/').to_owned() })
+        let name_of = own.trim_end_matches('/').to_owned();
+        Some(Forgettable { number: record.number(), parent: above.number(), name: name_of })
     }
 }
 
-impl Default for ByKey {
-    fn default() -> Self {
-        Self { hasher: RandomState::new(), parts: (0..PARTS).map(|_| Part::default()).collect() }
-    }
+/// The hash of the key of what is in a slot.
+fn key_hash(names: &Names<Record>, hasher: &RandomState) -> impl Fn(u32) -> u64 {
+    move |slot| names.in_slot(slot).map_or(0, |(_, record)| hasher.hash_one(record.key()))
 }
 
-impl ByKey {
-    /// The part that a key is in; the table uses other bits of the hash.
-    fn part(hash: u64) -> usize {
-        (hash >> 32) as usize % PARTS
-    }
-
-    fn find<'n>(&self, key: &str, names: &'n Names<Record>) -> Option<(NameId, &'n Record)> {
-        let hash = self.hasher.hash_one(key);
-        let is_it = |slot: &u32| names.in_slot(*slot).is_some_and(|(_, record)| record.key() == key);
-        names.in_slot(*self.parts[Self::part(hash)].slots.find(hash, is_it)?)
-    }
-
-    fn enter(&mut self, key: &str, slot: u32, names: &Names<Record>) {
-        let Self { hasher, parts } = self;
-        let of = |slot: &u32| names.in_slot(*slot).map_or(0, |(_, record)| hasher.hash_one(record.key()));
-        let hash = hasher.hash_one(key);
-        let Part { slots, most } = &mut parts[Self::part(hash)];
-        slots.insert_unique(hash, slot, of);
-        *most = slots.len().max(*most);
-    }
-
-    /// What is in `slot` is no longer the current one with this key, if it was.
-    fn leave(&mut self, key: &str, slot: u32, names: &Names<Record>) {
-        let Self { hasher, parts } = self;
-        let hash = hasher.hash_one(key);
-        let Part { slots, most } = &mut parts[Self::part(hash)];
-        let Ok(entry) = slots.find_entry(hash, |other| *other == slot) else { return };
-        entry.remove();
-        if *most > SHRINK_MIN && slots.len() < *most / SHRINK_AT {
-            let of = |slot: &u32| names.in_slot(*slot).map_or(0, |(_, record)| hasher.hash_one(record.key()));
-            slots.shrink_to(slots.len() * 9 / 8, of);
-            *most = slots.len();
-        }
-    }
-
-    #[cfg(test)]
-    fn len(&self) -> usize {
-        self.parts.iter().map(|part| part.slots.len()).sum()
-    }
-}
-
-impl Record {
-    fn directory(prefix: &str) -> Self {
-        Self {
-            text: prefix.into(),
-            key_bytes: prefix.len() as u32,
-            has_tag: false,
-            is_directory: true,
-            is_outdated: false,
-            size: 0,
-            modified: None,
-            lookups: 0,
-            waits: 0,
-            answered: 0,
-        }
-    }
-
-    fn file(object: &Object) -> Self {
-        let Object { key, version: Version { size, tag, modified } } = object;
-        let text = [key.as_str(), tag.as_deref().unwrap_or_default()].concat().into_boxed_str();
-        let (has_tag, key_bytes) = (tag.is_some(), key.as_str().len() as u32);
-        Self { text, key_bytes, has_tag, size: *size, modified: *modified, is_directory: false, ..Self::directory("") }
-    }
-
-    fn key(&self) -> &str {
-        &self.text[..self.key_bytes as usize]
-    }
-
-    fn tag(&self) -> Option<&str> {
-        self.has_tag.then(|| &self.text[self.key_bytes as usize..])
-    }
-
-    fn is_version(&self, version: &Version) -> bool {
-        !self.is_directory
-            && self.size == version.size
-            && self.modified == version.modified
-            && self.tag() == version.tag.as_deref()
-    }
-
-    fn node(&self) -> Node {
-        if self.is_directory {
-            return Node::Directory(self.key().to_owned());
-        }
-        let version = Version { size: self.size, tag: self.tag().map(Into::into), modified: self.modified };
-        Node::File(Object { key: Key::new(self.key()), version })
-    }
-
-    fn inode(&self, number: u64) -> Inode {
-        Inode { number, is_directory: self.is_directory, size: self.size, modified: self.modified }
-    }
-
-    /// What it takes, its places in the tables included.
-    fn bytes(&self) -> u64 {
-        // The allocator adds eight bytes, and rounds up to multiples of 16.
-        let text = (self.text.len() as u64 + 8).next_multiple_of(16).max(32);
-        RECORD_BYTES + text
-    }
+/// The hash of its number.
+fn number_hash(names: &Names<Record>, hasher: &RandomState) -> impl Fn(u32) -> u64 {
+    move |slot| names.in_slot(slot).map_or(0, |(_, record)| hasher.hash_one(record.number()))
 }
 
 /// The root's number, fixed by the protocol.
@@ -493,25 +439,9 @@ pub(crate) const ROOT: u64 = NameId::ROOT.0;
 /// accept a version that is no longer current.
 const CONFIRMED: Duration = Duration::from_millis(100);
 
-/// What an inode takes beside its text, in bytes: its record, with the eighth more that a growing
-/// list has room for, and its place in a table by key that is between 7/16 and 7/8 full.
-const RECORD_BYTES: u64 = size_of::<Record>() as u64 * 9 / 8 + (size_of::<u32>() as u64 + 1) * 2;
-
-/// Parts of the table by key. Lower: more entries are moved at a time, while look-ups wait.
-/// Higher: more memory for a mount with few inodes.
-const PARTS: usize = 64;
-
-/// Entries that a part must have had before it shrinks. Lower: small parts are moved more often.
-/// Higher: more memory stays after many inodes.
-const SHRINK_MIN: usize = 32;
-
-/// Divisor of the most entries that a part has had: so many are left when it shrinks, a half.
-/// Lower: it may have to grow again soon. Higher: more memory stays.
-const SHRINK_AT: usize = 2;
-
-/// What an open file or directory takes here, in bytes: the number and the handle, in a table
-/// between 7/16 and 7/8 full.
-const HANDLE_BYTES: u64 = (size_of::<(u64, File)>() * 2 + 16) as u64;
+/// What an open file or directory takes here, in bytes: its number, the inode and the handle, in a
+/// table between 7/16 and 7/8 full.
+const HANDLE_BYTES: u64 = (size_of::<(u64, (Opened, File))>() * 2 + 16) as u64;
 
 /// Steps in which the engine is told what the share is used for. Lower: the budget is exceeded by
 /// more meanwhile. Higher: the engine's locks are taken more often.
@@ -522,7 +452,7 @@ mod tests {
     use std::sync::Arc;
 
     use foreread_backend::{ConnectOptions, connect};
-    use foreread_engine::{Engine, Options};
+    use foreread_engine::{Engine, Key, Options, Version};
 
     use super::*;
 
@@ -533,9 +463,13 @@ mod tests {
     }
 
     fn inodes() -> Inodes {
+        of(Numbers::default())
+    }
+
+    fn of(numbers: Numbers) -> Inodes {
         let connected = connect("/", &ConnectOptions::default()).expect("a local directory");
         let engine = Engine::new(connected.backend, &Options::default().with_memory_bytes(BUDGET)).expect("an engine");
-        Inodes::new("", BUDGET, engine.reserve())
+        Inodes::with_numbers("", BUDGET, engine.reserve(), numbers)
     }
 
     #[test]
@@ -546,17 +480,18 @@ mod tests {
         let new = inodes.file(ROOT, &object("a", "2")).number;
         assert_ne!(new, old);
         assert!(inodes.is_outdated(old) && !inodes.is_outdated(new));
-        let back = inodes.file(ROOT, &object("a", "1")).number;
-        assert!(back != old && inodes.is_outdated(new));
+        assert_eq!(inodes.file(ROOT, &object("a", "1")).number, old, "it has come back");
+        assert!(inodes.is_outdated(new) && !inodes.is_outdated(old));
         // What the kernel forgets was not the current one.
         inodes.forget(new, 1);
-        assert_eq!(inodes.file(ROOT, &object("a", "1")).number, back);
-        let Some(Node::File(known)) = inodes.node(back) else { panic!("a file") };
+        inodes.forget(old, 1);
+        assert_eq!(inodes.file(ROOT, &object("a", "1")).number, old);
+        let Some(Node::File(known)) = inodes.node(old) else { panic!("a file") };
         assert_eq!(known, object("a", "1"));
     }
 
     #[test]
-    fn an_inode_lives_until_all_its_lookups_are_given_back() {
+    fn an_inode_lives_until_all_its_lookups_are_given_back_and_has_its_number_again() {
         let inodes = inodes();
         let number = inodes.file(ROOT, &object("a", "1")).number;
         inodes.file(ROOT, &object("a", "1"));
@@ -564,9 +499,85 @@ mod tests {
         assert!(inodes.get(number).is_some());
         inodes.forget(number, 1);
         assert!(inodes.get(number).is_none() && inodes.is_outdated(number));
-        assert_ne!(inodes.file(ROOT, &object("a", "1")).number, number, "a number is not used again");
+        assert_eq!(inodes.file(ROOT, &object("a", "1")).number, number);
         inodes.forget(ROOT, 1000);
         assert!(inodes.get(ROOT).is_some());
+    }
+
+    #[test]
+    fn a_number_depends_on_nothing_that_was_met_before() {
+        let keys = ["dir/", "dir/a/", "a", "dir/b"];
+        let met = |inodes: &Inodes, key: &str| {
+            if key.ends_with('/') {
+                inodes.directory(ROOT, key).number
+            } else {
+                inodes.file(ROOT, &object(key, "1")).number
+            }
+        };
+        let (one, other) = (inodes(), inodes());
+        let told = keys.map(|key| met(&one, key));
+        for (key, number) in keys.into_iter().zip(told).rev() {
+            assert_eq!(met(&other, key), number);
+        }
+        let below = one.directory(told[0], "dir/c/").number;
+        assert_eq!((one.parent(below), one.parent(told[0]), one.parent(ROOT)), (told[0], ROOT, ROOT));
+    }
+
+    /// With hashes of so few bits that most of them clash.
+    #[test]
+    fn inodes_whose_hashes_clash_have_numbers_of_their_own() {
+        let inodes = of(Numbers::of_bits(2));
+        let of_key = |nth: usize| match nth % 3 {
+            0 => (format!("{nth}/"), None),
+            _ => (format!("{}", nth / 2), Some(object(&format!("{}", nth / 2), &format!("{}", nth % 2)))),
+        };
+        let mut known: Vec<(u64, usize)> = Vec::new();
+        let mut random = 1_u64;
+        for _ in 0..3000 {
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            let nth = (random >> 33) as usize % 60;
+            if random >> 63 == 0 || known.is_empty() {
+                let number = match of_key(nth) {
+                    (prefix, None) => inodes.directory(ROOT, &prefix).number,
+                    (_, Some(object)) => inodes.file(ROOT, &object).number,
+                };
+                known.push((number, nth));
+            } else {
+                let (number, _) = known.swap_remove(nth % known.len());
+                inodes.forget(number, 1);
+            }
+            for (number, nth) in &known {
+                match (inodes.node(*number), of_key(*nth)) {
+                    (Some(Node::Directory(prefix)), (of, None)) => assert_eq!(prefix, of),
+                    (Some(Node::File(object)), (_, Some(of))) => assert_eq!(object, of),
+                    (node, of) => panic!("{number} is {node:?}, and not {of:?}"),
+                }
+            }
+        }
+        assert!(known.iter().any(|(number, _)| number::is_by_hash(*number)));
+        assert!(known.iter().any(|(number, _)| !number::is_by_hash(*number)));
+        for (number, _) in known {
+            inodes.forget(number, 1);
+        }
+        let table = inodes.table.lock();
+        assert_eq!((table.by_key.len(), table.by_number.len(), table.names.len()), (1, 0, 1));
+    }
+
+    #[test]
+    fn a_number_is_free_again_once_the_inode_that_had_it_is_forgotten() {
+        let inodes = of(Numbers::of_bits(0));
+        let first = inodes.file(ROOT, &object("a", "1")).number;
+        let second = inodes.file(ROOT, &object("b", "1")).number;
+        assert!(number::is_by_hash(first) && !number::is_by_hash(second) && second > ROOT);
+        inodes.forget(first, 1);
+        assert!(inodes.node(first).is_none() && inodes.node(second).is_some());
+        // What the kernel knows stays what it is.
+        assert_eq!(inodes.file(ROOT, &object("b", "1")).number, second);
+        assert_eq!(inodes.file(ROOT, &object("c", "1")).number, first);
+        inodes.forget(second, 2);
+        let third = inodes.file(ROOT, &object("b", "1")).number;
+        assert!(third != second && third as u32 == second as u32, "a slot is used again by another number");
+        assert!(inodes.node(second).is_none());
     }
 
     #[test]
@@ -621,17 +632,16 @@ mod tests {
             (0..10_000).map(|n| inodes.file(ROOT, &object(&format!("{n:08}"), "0123456789")).number).collect();
         let each = (charged() - none) / 10_000;
         assert!((128..=256).contains(&each), "{each} bytes a file");
-        for number in &numbers {
-            inodes.opened(*number, Handle::File);
-        }
-        for number in numbers {
+        let opened: Vec<_> = numbers.iter().map(|number| inodes.opened(*number, Handle::File)).collect();
+        for (number, opened) in numbers.into_iter().zip(opened) {
             inodes.forget(number, 1);
-            inodes.closed(number, Handle::File);
+            inodes.closed(opened, Handle::File);
         }
         assert_eq!(charged(), none);
         let table = inodes.table.lock();
-        assert_eq!((table.by_key.len(), table.names.len()), (1, 1));
-        let bytes: usize = table.by_key.parts.iter().map(|part| part.slots.allocation_size()).sum();
-        assert!(bytes <= PARTS * 16 * SHRINK_MIN, "{bytes} bytes for no keys");
+        assert_eq!((table.by_key.len(), table.by_number.len(), table.names.len()), (1, 0, 1));
+        for index in [&table.by_key, &table.by_number] {
+            assert!(index.bytes() <= Index::BYTES_MIN, "{} bytes for no keys", index.bytes());
+        }
     }
 }

@@ -28,13 +28,16 @@ mod failed;
 mod filesystem;
 mod forgetting;
 mod guarded;
+mod index;
 mod inode;
 mod kernel_window;
 mod killed;
 mod mount;
 pub mod mount_table;
+mod number;
 mod options;
 mod question;
+mod record;
 mod setting;
 
 pub use error::Error;

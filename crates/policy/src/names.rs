@@ -21,19 +21,20 @@
 //! for twice between two look-ups or trials, so a kernel that keeps all of them is not asked
 //! without end.
 //!
-//! The rule knows no names and no kernel. A driver adds what is looked up, removes what the kernel
-//! forgets, and asks for what [`Names::next`] says. Its `now` never goes back, which a debug build
-//! asserts. What it keeps for a name lies beside the name.
+//! The rule knows no names, no kernel and no numbers by which a kernel knows names. A driver adds
+//! what is looked up, removes what the kernel forgets, and asks for what [`Names::next`] says. Its
+//! `now` never goes back, which a debug build asserts. What it keeps for a name lies beside the
+//! name.
 //!
 //! ```text
-//!   number ── generation, slot ──> slots   in chunks, which go when all of a chunk are free
+//!   NameId ── generation, slot ──> slots   in chunks, which go when all of a chunk are free
 //!                                    │ place
 //!                                    v
 //!                                  all, kept   close together: the last one moves where one goes
 //! ```
 //!
-//! A number cannot change while the kernel knows it, and so keeps its slot; what a name takes lies
-//! in lists that shrink as names go. Source: docs/decisions/0047 and 0068.
+//! An id does not change while the name is known, and so keeps its slot; what a name takes lies in
+//! lists that shrink as names go. Source: docs/decisions/0047, 0068 and 0119.
 
 use alloc::vec::Vec;
 
@@ -43,8 +44,8 @@ mod slots;
 
 use crate::units::Nanos;
 
-/// A name: the number of the inode that it leads to. No two names have the same number, one after
-/// the other included, but for every 2^32nd in the same slot.
+/// A name. No two names have the same id, one after the other included, but for every 2^32nd in
+/// the same slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct NameId(pub u64);
 
@@ -623,7 +624,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_is_not_used_again_and_a_child_outlives_its_parent() {
+    fn an_id_is_not_used_again_and_a_child_outlives_its_parent() {
         let mut names = names();
         let above = add(&mut names, NameId::ROOT, true);
         let file = add(&mut names, above, false);

@@ -22,6 +22,7 @@ mod log;
 mod memory;
 mod metrics;
 mod names;
+mod numbers;
 mod outage;
 mod panics;
 mod privileges;

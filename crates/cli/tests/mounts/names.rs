@@ -67,6 +67,12 @@ fn within_the_share(mounted: &Mount) {
     until("names take no more than their share", || names_bytes(mounted) <= SHARE);
 }
 
+/// Those of some of the files.
+fn numbers(mounted: &Mount) -> Vec<u64> {
+    let some = (0..DIRECTORIES * FILES).step_by(100).map(|n| mounted.file(&key(n / FILES, n % FILES)));
+    some.map(|path| fs::metadata(path).expect("a file").ino()).collect()
+}
+
 /// A program that stands in a directory.
 fn shell_in(dir: &Path) -> Child {
     let script = "read -r line; pwd -P && cat *0500";
@@ -77,6 +83,7 @@ fn shell_in(dir: &Path) -> Child {
 #[test]
 fn names_stay_within_their_share_and_files_are_as_they_were() {
     let store = store();
+    let mut before = None;
     for way in WAYS {
         let mounted = Mount::background(store.foreread(), "s3://testbed", way);
         let open = File::open(mounted.file(&key(0, 7))).expect("a file");
@@ -88,6 +95,8 @@ fn names_stay_within_their_share_and_files_are_as_they_were() {
             let most = stat_all(&mounted);
             assert!(most < 2 * SHARE, "{way:?}: {most} bytes of names at a time, of {SHARE}");
             within_the_share(&mounted);
+            let numbers = numbers(&mounted);
+            assert!(before.get_or_insert_with(|| numbers.clone()) == &numbers, "{way:?}: files have other numbers");
         }
         let mut bytes = vec![0; BYTES as usize];
         open.read_exact_at(&mut bytes, 0).expect("an open file is read");
