@@ -234,6 +234,25 @@ def test_archives_are_read(data: Data) -> None:
             assert archive.testzip() is None
 
 
+def test_headers_of_an_archive_come_with_what_lies_between(data: Data) -> None:
+    sizes = (15_000, 16_000, 20_000, 32_500)
+    for size in sizes:
+        with tarfile.open(data.directory / f"alike-{size}.tar", "w") as tar:
+            for name in range(1_000):
+                member = tarfile.TarInfo(f"member-{name}")
+                member.size = size
+                tar.addfile(member, io.BytesIO(bytes(size)))
+    fs = data.fs
+    fs.invalidate_cache()
+    for size in sizes:
+        data.testbed.reset()
+        with fs.open(f"testbed/alike-{size}.tar") as file, tarfile.open(fileobj=file) as tar:
+            assert len(tar.getnames()) == 1_000
+        counters = data.testbed.counters()
+        assert counters["get"] <= 200, size
+        assert counters["object_bytes_sent"] <= 1_100 * (size + 1_024), size
+
+
 def test_lines_are_read(data: Data) -> None:
     (data.directory / "lines.jsonl").write_text(
         "".join(json.dumps({"n": n}) + "\n" for n in range(10_000))

@@ -115,7 +115,11 @@ impl ReadPath {
         self.counters.streams_strided += u64::from(shown == Shown::Strided);
         self.counters.streams_sparse += u64::from(shown == Shown::Sparse);
         if let Some((id, passed)) = stream.and_then(|id| Some((id, readahead.take_passed(id)?))) {
-            self.budget.passed_by(file, id, passed);
+            if readahead.is_backward(id) {
+                self.budget.finish_in(file, passed);
+            } else {
+                self.budget.passed_by(file, id, passed);
+            }
         }
         stream.map_or(Next::Random, Next::Stream)
     }
