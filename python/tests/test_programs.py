@@ -253,6 +253,24 @@ def test_headers_of_an_archive_come_with_what_lies_between(data: Data) -> None:
         assert counters["object_bytes_sent"] <= 1_100 * (size + 1_024), size
 
 
+def test_a_small_archive_that_is_read_in_no_order_comes_whole(data: Data) -> None:
+    random = np.random.default_rng(5)
+    path = data.directory / "scattered.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        for name in range(600):
+            archive.writestr(f"member-{name}", random.bytes(int(random.integers(2_000, 18_000))))
+    fs = data.fs
+    fs.invalidate_cache()
+    data.testbed.reset()
+    with fs.open("testbed/scattered.zip") as file, zipfile.ZipFile(file) as archive:
+        for name in random.permutation(600)[:300]:
+            assert len(archive.read(f"member-{name}")) >= 2_000
+    counters = data.testbed.counters()
+    assert counters["get"] <= 150
+    # What is there when the rest comes is fetched again where that saves requests.
+    assert counters["object_bytes_sent"] <= 1.3 * path.stat().st_size
+
+
 def test_lines_are_read(data: Data) -> None:
     (data.directory / "lines.jsonl").write_text(
         "".join(json.dumps({"n": n}) + "\n" for n in range(10_000))

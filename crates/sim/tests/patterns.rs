@@ -227,6 +227,21 @@ fn gaps_of_records_at_a_distance_of_bytes_are_read_through() {
     }
 }
 
+/// Members of an archive of 10 MB, taken in no order: a header, and what lies behind it.
+#[test]
+fn a_small_file_that_is_read_in_no_order_comes_whole() {
+    let (pages, mut drawn) = (2_500, 7u64);
+    let member = |_| {
+        drawn = drawn.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        let start = 1 + (drawn >> 33) % (pages - 10);
+        [Extent::new(start, start + 1), Extent::new(start + 1, start + 5)]
+    };
+    let reads: Vec<_> = (0..300).flat_map(member).collect();
+    let outcome = run(256 << 20, pages, vec![(0, reads, 0)]);
+    assert!(outcome.tally.requests() <= 100, "{}", outcome.tally.requests());
+    assert!(outcome.amplification <= 2.1, "{}", outcome.amplification);
+}
+
 /// The headers of an archive, of three pages, which lie up to 75 pages from each other.
 fn headers(file_pages: u64) -> Vec<Extent> {
     let mut drawn = 7u64;

@@ -74,6 +74,9 @@ impl ReadPath {
         }
         if found == Found::Absent && next == Next::Random {
             self.read_hot_block(file, extent, pages);
+        }
+        let is_of_run = matches!(next, Next::Stream(run) if Layout::is_run(run));
+        if found == Found::Absent && next != Next::Nothing && !is_of_run {
             self.read_scattered(file, extent, pages);
         }
     }
