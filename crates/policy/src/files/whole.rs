@@ -15,8 +15,8 @@
 //! *Invariant:* what is fetched so and not read is bounded by the credit (`credit`).
 //!
 //! A file of up to 16 MiB that is read in no order comes whole as well, once so much of it was
-//! read that this costs no more than sixteen times as many bytes, and no more time than its readers
-//! have waited:
+//! read that this costs no more than sixteen times as many bytes, and no more time than its
+//! readers have waited:
 //!
 //! ```text
 //!   reads     r    r r      r   r     r  r         r     each waits for a first byte
@@ -132,13 +132,13 @@ const CREDIT_FIRST: u64 = 4 << 20;
 /// 16 MiB.
 const BUDGET_SHARE: u64 = 64;
 
-/// The longest file that comes whole after random reads, in pages: 16 MiB. Lower: archives of a few
-/// megabytes are read member by member. Higher: more is fetched of tables of which a part is read.
-/// Source: chosen here; docs/decisions/0121.
+/// The longest file that comes whole after random reads, in pages: 16 MiB. Lower: archives of a
+/// few megabytes are read member by member. Higher: more is fetched of tables of which a part is
+/// read. Source: chosen here; docs/decisions/0121.
 const SCATTERED_PAGES_MAX: u64 = (16 << 20) / PAGE_BYTES;
 
-/// Divisor of the budget for the longest such file. Lower: one file pushes others out. Higher: small
-/// budgets have no such file whole. Source: chosen here; 8 MiB of 64 MiB.
+/// Divisor of the budget for the longest such file. Lower: one file pushes others out. Higher:
+/// small budgets have no such file whole. Source: chosen here; 8 MiB of 64 MiB.
 const SCATTERED_SHARE: u64 = 8;
 
 #[cfg(test)]

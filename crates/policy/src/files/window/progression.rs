@@ -130,8 +130,8 @@ impl Stream {
         Some(Extent::new(from, high.saturating_sub(beside).max(from)))
     }
 
-    /// The pages that it has gone back through since this was asked for the last time, if it leaves
-    /// some of them unread: of a record those in which it may have begun.
+    /// The pages that it has gone back through since this was asked for the last time, if it
+    /// leaves some of them unread: of a record those in which it may have begun.
     pub(super) fn take_passed_backward(&mut self) -> Option<Extent> {
         let delta = self.uneven.as_ref()?.delta().unsigned_abs();
         let end = if self.passed == 0 { self.first + delta } else { self.passed };

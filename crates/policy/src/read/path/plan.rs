@@ -188,8 +188,8 @@ impl ReadPath {
     }
 
     /// Submits the absent pages of `block` in as few requests as possible: resident pages in
-    /// between are fetched again. It `is_paid` for, or fetches no more than random reads have asked
-    /// for. Returns whether all was submitted.
+    /// between are fetched again. It `is_paid` for, or fetches no more than random reads have
+    /// asked for. Returns whether all was submitted.
     fn sieve(&mut self, file: FileId, block: Extent, is_paid: bool) -> bool {
         let mut from = block.start;
         while let Some(sieve) = self.budget.next_sieve(file, Extent::new(from, block.end)) {
