@@ -10,7 +10,7 @@ directory says which chunks are missing, so that those cost no request each.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Sequence
 from typing import Any
 
 from zarr.abc.store import (
@@ -24,7 +24,9 @@ from zarr.core.buffer import Buffer, BufferPrototype, default_buffer_prototype
 
 from foreread import _native
 from foreread._async import completions
+from foreread._native import VersionChanged
 from foreread._options import parse
+from foreread._ranges import checked, put
 
 __all__ = ["Store"]
 
@@ -34,7 +36,8 @@ class Store(_Store):
 
     `url` and options are those of `foreread.open`. A key that is not there is `None`, as zarr has
     it; other errors are those of `foreread.File`. Each value is read at the version that it has
-    when it is asked for. Two stores are equal if their URLs and options are. Processes and hosts
+    when it is asked for: where that is another one than names said, its name is asked for once
+    more. Two stores are equal if their URLs and options are. Processes and hosts
     can be sent one: it connects anew where it arrives.
 
     Writing raises `ValueError`, as with zarr's own stores that are opened for reading.
@@ -106,6 +109,20 @@ class Store(_Store):
     ) -> list[Buffer | None]:
         """Several values or parts of values, in their order, asked for together."""
         wanted = list(key_ranges)
+        found = await self._read(wanted)
+        # All parts of a value are of one version.
+        both = zip(wanted, found, strict=True)
+        names = {key for (key, _), data in both if isinstance(data, VersionChanged)}
+        if names:
+            place = [at for at, (key, _) in enumerate(wanted) if key in names]
+            put(found, place, await self._read([wanted[at] for at in place], fresh=True))
+        make = prototype.buffer.from_bytes
+        return [None if data is None else make(data) for data in checked(found, "raise")]
+
+    async def _read(
+        self, wanted: Sequence[tuple[str, ByteRequest | None]], fresh: bool = False
+    ) -> list[Any]:
+        """Bytes or errors of reading; `None` for keys that are not there."""
         keys = list(dict.fromkeys(key for key, _ in wanted))
         paths = [self._path(key) for key in keys]
         parts: dict[str, tuple[int, int] | None] = {}
@@ -113,18 +130,15 @@ class Store(_Store):
             # Of several parts of a value, the first one tells what the key is.
             parts.setdefault(key, _part(byte_range))
         told = list(parts.values())
-        opened = await self._store.open_together(paths, True, told, to=completions())
+        opened = await self._store.open_together(paths, True, told, fresh, to=completions())
         handles = {key: _there(handle) for key, handle in zip(keys, opened, strict=True)}
         reads = [
             (handle, *_extent(handle.size, byte_range))
             for key, byte_range in wanted
             if (handle := handles[key]) is not None
         ]
-        if not reads:
-            return [None] * len(wanted)
-        found = iter(await _native.read_together(reads, to=completions()))
-        make = prototype.buffer.from_bytes
-        return [None if handles[key] is None else make(next(found)) for key, _ in wanted]
+        found = iter(await _native.read_together(reads, True, to=completions()) if reads else [])
+        return [None if handles[key] is None else next(found) for key, _ in wanted]
 
     def get_sync(
         self,
@@ -134,12 +148,21 @@ class Store(_Store):
         byte_range: ByteRequest | None = None,
     ) -> Buffer | None:
         """As `get`, for a thread that waits."""
-        (opened,) = self._store.open_together([self._path(key)], True, [_part(byte_range)])
-        handle = _there(opened)
-        if handle is None:
+        try:
+            data = self._read_sync(key, byte_range)
+        except VersionChanged:
+            data = self._read_sync(key, byte_range, fresh=True)
+        if data is None:
             return None
-        data = handle.read_at(*_extent(handle.size, byte_range))
         return (prototype or default_buffer_prototype()).buffer.from_bytes(data)
+
+    def _read_sync(
+        self, key: str, byte_range: ByteRequest | None, fresh: bool = False
+    ) -> bytes | None:
+        part = [_part(byte_range)]
+        (opened,) = self._store.open_together([self._path(key)], True, part, fresh)
+        handle = _there(opened)
+        return None if handle is None else handle.read_at(*_extent(handle.size, byte_range))
 
     async def exists(self, key: str) -> bool:
         """Whether there is a value."""

@@ -17,7 +17,9 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from foreread import _native
+from foreread._native import VersionChanged
 from foreread._options import parse
+from foreread._ranges import checked, put
 
 __all__ = ["Dataset"]
 
@@ -35,7 +37,8 @@ class Dataset(_Dataset):  # type: ignore[misc]
     in flight together. Options are those of `foreread.open`; `memory` is the budget of all workers
     together, unless `share=False` gives each an engine of its own.
 
-    A file is read at the version that it has when it is read. Errors are those of `foreread.File`.
+    A file is read at the version that it has when it is read: where that is another one than names
+    said, its name is asked for once more. Errors are those of `foreread.File`.
     """
 
     def __init__(
@@ -66,15 +69,24 @@ class Dataset(_Dataset):  # type: ignore[misc]
     def __getitems__(self, indices: Sequence[int]) -> list[Any]:
         """Several items: their files are asked for together."""
         places = [_native.place(self.urls[index]) for index in indices]
+        read = self._read(places)
+        changed = [at for at, data in enumerate(read) if isinstance(data, VersionChanged)]
+        if changed:
+            put(read, changed, self._read([places[at] for at in changed], fresh=True))
+        found = checked(read, "raise")
+        return found if self.transform is None else [self.transform(data) for data in found]
+
+    def _read(self, places: Sequence[tuple[str, str]], fresh: bool = False) -> list[Any]:
+        """The bytes of files, or errors of reading."""
         handles: dict[tuple[str, str], _native.Handle] = {}
         for name in {name for name, _ in places}:
             paths = [path for other, path in places if other == name]
-            opened = self._store(name).open_together(paths)
+            opened = self._store(name).open_together(paths, fresh=fresh)
             handles.update(
                 ((name, path), handle) for path, handle in zip(paths, opened, strict=True)
             )
-        read = _native.read_together([(handles[place], 0, handles[place].size) for place in places])
-        return read if self.transform is None else [self.transform(data) for data in read]
+        ranges = [(handles[place], 0, handles[place].size) for place in places]
+        return list(_native.read_together(ranges, True))
 
     def _store(self, name: str) -> _native.Store:
         store = self._stores.get(name)

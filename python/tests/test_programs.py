@@ -234,6 +234,50 @@ def test_archives_are_read(data: Data) -> None:
             assert archive.testzip() is None
 
 
+def test_headers_of_an_archive_come_with_what_lies_between(data: Data) -> None:
+    sizes = (15_000, 16_000, 20_000, 32_500)
+    for size in sizes:
+        with tarfile.open(data.directory / f"alike-{size}.tar", "w") as tar:
+            for name in range(1_000):
+                member = tarfile.TarInfo(f"member-{name}")
+                member.size = size
+                tar.addfile(member, io.BytesIO(bytes(size)))
+    fs = data.fs
+    fs.invalidate_cache()
+    for size in sizes:
+        data.testbed.reset()
+        with fs.open(f"testbed/alike-{size}.tar") as file, tarfile.open(fileobj=file) as tar:
+            assert len(tar.getnames()) == 1_000
+        counters = data.testbed.counters()
+        # On a busy machine gaps look dear for a while.
+        assert counters["get"] <= 500, size
+        assert counters["object_bytes_sent"] <= 1_100 * (size + 1_024), size
+
+
+def test_a_small_archive_that_is_read_in_no_order_comes_whole(data: Data) -> None:
+    random = np.random.default_rng(5)
+    path = data.directory / "scattered.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        for name in range(600):
+            archive.writestr(f"member-{name}", random.bytes(int(random.integers(2_000, 18_000))))
+    # With a budget of its own, of which other tests have read nothing.
+    script = """
+import json, random, sys, zipfile, fsspec
+options = json.loads(sys.argv[1])
+fs = fsspec.filesystem("foreread", target_protocol="s3", share=False, memory="256MiB", **options)
+with fs.open("testbed/scattered.zip") as file, zipfile.ZipFile(file) as archive:
+    for name in random.Random(5).sample(archive.namelist(), 300):
+        assert len(archive.read(name)) >= 2_000
+"""
+    data.testbed.reset()
+    command = [sys.executable, "-c", script, json.dumps(data.options)]
+    subprocess.run(command, check=True, timeout=60)
+    counters = data.testbed.counters()
+    assert counters["get"] <= 150
+    # What is there when the rest comes is fetched again where that saves requests.
+    assert counters["object_bytes_sent"] <= 1.3 * path.stat().st_size
+
+
 def test_lines_are_read(data: Data) -> None:
     (data.directory / "lines.jsonl").write_text(
         "".join(json.dumps({"n": n}) + "\n" for n in range(10_000))

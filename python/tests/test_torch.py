@@ -10,6 +10,7 @@ import pytest
 
 import foreread.torch
 from conftest import Testbed
+from foreread.fsspec import ForereadFileSystem
 
 COUNT = 60
 
@@ -48,6 +49,20 @@ def test_the_files_of_a_batch_are_in_flight_together(
     made.reset()
     samples.__getitems__(range(10, COUNT))
     assert made.counters()["in_flight_max"] > 4
+
+
+def test_a_file_that_was_replaced_is_read_as_it_is(made: Testbed) -> None:
+    keys = [f"replaced/{nth}" for nth in range(3)]
+    for key in keys:
+        made.set_object(key, 1_000, 1)
+    samples = foreread.torch.Dataset([made.url(key) for key in keys], **made.options)
+    # Names are known from now on, and no bytes.
+    fs = ForereadFileSystem("s3", skip_instance_cache=True, **made.options)
+    assert [entry["size"] for entry in fs.ls("testbed/replaced")] == [1_000] * 3
+    made.set_object(keys[1], 1_500, 2)
+    batch = samples.__getitems__([2, 1, 1])
+    assert batch == [made.bytes_of(keys[at]) for at in (2, 1, 1)]
+    assert list(map(len, batch)) == [1_000, 1_500, 1_500]
 
 
 def total(samples: foreread.torch.Dataset, indices: list[int]) -> int:

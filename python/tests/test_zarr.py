@@ -64,6 +64,30 @@ def test_missing_chunks_cost_no_request_each(made: Testbed, store: foreread.Stor
     assert len(requests) < 500, f"{len(requests)} requests for 10,000 chunks in 100 directories"
 
 
+@pytest.mark.parametrize("how", ["together", "parts", "waiting"])
+def test_a_value_that_was_replaced_is_read_as_it_is(made: Testbed, how: str) -> None:
+    keys = [f"{how}/{nth}" for nth in range(3)]
+    for key in keys:
+        made.set_object(f"replaced/{key}", 1_000, 1)
+    store = foreread.Store("s3://testbed/replaced", **made.options)
+    make = default_buffer_prototype()
+    # What is in its directory is known from now on, and the bytes of no value.
+    assert len(asyncio.run(collected(store.list_dir(how)))) == 3
+    made.set_object(f"replaced/{keys[1]}", 1_500, 2)
+    data = made.bytes_of(f"replaced/{keys[1]}")
+    if how == "waiting":
+        value = store.get_sync(keys[1])
+        assert value is not None and value.to_bytes() == data
+        return
+    last = SuffixByteRequest(10)
+    wanted: list[tuple[str, Any]] = [(keys[1], None), (keys[2], None)]
+    wanted = [(keys[1], RangeByteRequest(0, 20)), (keys[1], last)] if how == "parts" else wanted
+    found = asyncio.run(store.get_partial_values(make, wanted))
+    expected = {"together": [data, made.bytes_of(f"replaced/{keys[2]}")]}
+    expected["parts"] = [data[:20], data[-10:]]
+    assert [value.to_bytes() for value in found if value is not None] == expected[how]
+
+
 def test_parts_of_values(store: foreread.Store, made: Testbed) -> None:
     key = "deep/values/zarr.json"
     whole = made.bytes_of("g.zarr/" + key)

@@ -566,6 +566,9 @@ impl Stream {
     /// The pages that it has gone through since this was asked for the last time, if it leaves
     /// some of them unread. The last ones may still be read.
     pub(crate) fn take_passed(&mut self) -> Option<Extent> {
+        if let Pattern::Strided { delta: ..0, .. } = self.pattern {
+            return self.take_passed_backward();
+        }
         let last = match self.pattern {
             Pattern::Sparse => FOLIO_PAGES_MAX,
             Pattern::Forward if self.jumped_pages > 0 => self.reads_of(OVERTAKEN_READS_MAX),

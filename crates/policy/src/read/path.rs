@@ -31,7 +31,7 @@ use crate::files::cached::Cached;
 use crate::files::layout::{Alike, Chunk, Habit, Layout};
 use crate::files::share::{Round, Shares};
 use crate::files::streams::FileReadahead;
-use crate::files::whole::Whole;
+use crate::files::whole::{Scattered, Whole};
 use crate::files::window::state::StreamState;
 use crate::queue::arm::Arm;
 use crate::queue::disk::Disk;
@@ -115,6 +115,8 @@ struct File {
     /// Pages that random reads asked for, less those fetched with them as hot blocks: how many
     /// more may be.
     random_pages: u64,
+    /// The random reads that waited.
+    scattered: Scattered,
     /// Pages that were read ahead and dropped unread.
     wasted_pages: u64,
 }
@@ -252,10 +254,11 @@ impl ReadPath {
         match event {
             Event::Open { file, pages } => {
                 self.is_not_closed(file);
-                let (readahead, random_pages) = (FileReadahead::new(), 0);
+                let (readahead, random_pages, scattered) = (FileReadahead::new(), 0, Scattered::default());
                 let (layout, cached) = (None, Cached::default());
                 let (is_open, is_empty, wasted_pages) = (true, false, 0);
-                let new = File { pages, is_open, is_empty, readahead, layout, cached, random_pages, wasted_pages };
+                let new =
+                    File { pages, is_open, is_empty, readahead, layout, cached, random_pages, scattered, wasted_pages };
                 let known = self.files.entry(file).or_insert(new);
                 (known.is_open, known.is_empty) = (true, false);
             }

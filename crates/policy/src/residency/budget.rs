@@ -158,11 +158,7 @@ impl Budget {
     /// The reader of a stream has gone through `passed`, and reads no more of it: what it has not
     /// read up to there is ahead of no reader.
     pub(crate) fn passed_by(&mut self, file: FileId, stream: u64, passed: Extent) {
-        let within = self.folios.0.range(file, passed);
-        let partly: Vec<u64> = within.filter(|(_, f)| f.state() == State::Partly).map(|(start, _)| start).collect();
-        for start in partly {
-            self.finish(file, start);
-        }
+        self.finish_in(file, passed);
         for (file, start, request) in self.unread.take_before(file, stream, passed.end) {
             if self.is(file, start, request, State::Unread) && self.may_go(file, start) {
                 self.give_up(file, start);
@@ -170,6 +166,15 @@ impl Budget {
                     folio.ahead_for = Some(Ahead::Nearby);
                 }
             }
+        }
+    }
+
+    /// No reader reads on in the folios of `passed` that were read in part.
+    pub(crate) fn finish_in(&mut self, file: FileId, passed: Extent) {
+        let within = self.folios.0.range(file, passed);
+        let partly: Vec<u64> = within.filter(|(_, f)| f.state() == State::Partly).map(|(start, _)| start).collect();
+        for start in partly {
+            self.finish(file, start);
         }
     }
 

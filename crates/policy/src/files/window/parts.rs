@@ -201,7 +201,7 @@ impl Stream {
     /// tries it once.
     fn reads_through(&mut self, distance: u64, pages: u64, limits: Limits) -> bool {
         let gap = distance - pages;
-        if gap == 0 || distance > pages * AMPLIFICATION_MAX {
+        if gap == 0 || distance > self.pages_read(pages) * AMPLIFICATION_MAX {
             return false;
         }
         let is_cheap = gap <= limits.gap_pages_max;
@@ -234,6 +234,8 @@ impl Stream {
         }
         let last = self.apart(self.end + delta * (group as i64 - 1)).max(0) as u64;
         let (low, high) = (ahead_of.min(last), ahead_of.max(last));
+        // The places of records are rounded once more, each by itself.
+        let pages = (pages + u64::from(self.fraction() > 0)).min(distance);
         let extent = Extent::new(low, (high + pages).min(limits.file_pages));
         let records = Records { start: low, pages, delta: distance, fraction: self.fraction() };
         let mark = (ahead_of + self.touched(pages)).min(extent.end - 1);

@@ -12,7 +12,7 @@
 //! *Invariant:* a progression has rows, or is uneven, or its places are its pages.
 //!
 //! The file does not find progressions (`stride`) or cut them into parts (`parts`). Source:
-//! docs/decisions/0012, 0014, 0092, 0097.
+//! docs/decisions/0012, 0014, 0092, 0097, 0120.
 
 use alloc::boxed::Box;
 
@@ -119,11 +119,24 @@ impl Stream {
     /// Strided: the pages between the record that is being read and the one before it.
     pub(crate) fn gap_behind(&self) -> Option<Extent> {
         let Pattern::Strided { delta, pages } = self.pattern else { return None };
-        if self.has_rows() || self.uneven.is_some() {
+        if self.has_rows() {
             return None;
         }
         let before = self.pos.checked_add_signed(-delta)?;
-        Some(Extent::new(before.min(self.pos) + pages, before.max(self.pos)))
+        let (low, high) = (self.page(before.min(self.pos)), self.page(before.max(self.pos)));
+        // What was fetched for a record when less was known may lie a page beside it.
+        let beside = u64::from(self.uneven.is_some());
+        let from = low + pages + beside;
+        Some(Extent::new(from, high.saturating_sub(beside).max(from)))
+    }
+
+    /// The pages that it has gone back through since this was asked for the last time, if it
+    /// leaves some of them unread: of a record those in which it may have begun.
+    pub(super) fn take_passed_backward(&mut self) -> Option<Extent> {
+        let delta = self.uneven.as_ref()?.delta().unsigned_abs();
+        let end = if self.passed == 0 { self.first + delta } else { self.passed };
+        self.passed = (self.position() + delta).min(end);
+        Some(Extent::new(self.passed, end))
     }
 
     /// The record that the stream leaves for the one that `read` lies in, unless records touch. A
@@ -225,6 +238,11 @@ impl Stream {
     pub(super) fn touched(&self, pages: u64) -> u64 {
         let may_begin = if self.uneven.is_some() { SLACK - 1 } else { 0 };
         may_begin.min((pages - 1) / 2)
+    }
+
+    /// Of the `pages` fetched for a record, those that its reader asks for.
+    pub(super) fn pages_read(&self, pages: u64) -> u64 {
+        if self.uneven.is_some() { pages.saturating_sub(SLACK - 1).max(1) } else { pages }
     }
 
     /// What the distance of its records is longer than whole pages.

@@ -27,7 +27,7 @@ use crate::files::hot_block::{self, FileRead};
 use crate::files::layout::Layout;
 use crate::files::streams::Shown;
 use crate::files::tail;
-use crate::files::whole::Whole;
+use crate::files::whole::{Scattered, Whole, parts_of};
 use crate::files::window::parts::Part;
 use crate::files::window::{PART_PAGES_MAX, REQUEST_PAGES_MAX, Read, SKIPPED_READS_MAX};
 use crate::queue::fair_queue::Owner;
@@ -75,6 +75,10 @@ impl ReadPath {
         if found == Found::Absent && next == Next::Random {
             self.read_hot_block(file, extent, pages);
         }
+        let is_of_run = matches!(next, Next::Stream(run) if Layout::is_run(run));
+        if found == Found::Absent && next != Next::Nothing && !is_of_run {
+            self.read_scattered(file, extent, pages);
+        }
     }
 
     /// Takes note of a read, and returns what it calls for.
@@ -115,7 +119,11 @@ impl ReadPath {
         self.counters.streams_strided += u64::from(shown == Shown::Strided);
         self.counters.streams_sparse += u64::from(shown == Shown::Sparse);
         if let Some((id, passed)) = stream.and_then(|id| Some((id, readahead.take_passed(id)?))) {
-            self.budget.passed_by(file, id, passed);
+            if readahead.is_backward(id) {
+                self.budget.finish_in(file, passed);
+            } else {
+                self.budget.passed_by(file, id, passed);
+            }
         }
         stream.map_or(Next::Random, Next::Stream)
     }
@@ -155,24 +163,46 @@ impl ReadPath {
         let in_file = FileRead { pages: file_pages, read_pages: self.budget.read_pages(file) };
         let read_in = |extent| self.budget.read_in(file, extent);
         if let Some(block) = hot_block::block(read, in_file, read_in, |pages| self.link.cost_ns(pages)) {
-            self.sieve(file, block);
+            self.sieve(file, block, false);
+        }
+    }
+
+    /// Fetches the rest of a small file of which enough was read in no order.
+    fn read_scattered(&mut self, file: FileId, read: Extent, file_pages: u64) {
+        let room_pages = self.budget.capacity_bytes() / PAGE_BYTES;
+        let Some(known) = self.files.get_mut(&file).filter(|_| !self.options.rotational) else { return };
+        known.scattered.note(read);
+        let is_worth = known.scattered.is_worth(file_pages, room_pages, |pages| self.link.cost_ns(pages));
+        if !is_worth || !self.budget.prefers_nearby() {
+            return;
+        }
+        for part in parts_of(file_pages) {
+            // As often as it is refused, the reads that wait go on to ask for it.
+            if !self.sieve(file, part, true) {
+                return;
+            }
+        }
+        if let Some(known) = self.files.get_mut(&file) {
+            known.scattered = Scattered::default();
         }
     }
 
     /// Submits the absent pages of `block` in as few requests as possible: resident pages in
-    /// between are fetched again.
-    fn sieve(&mut self, file: FileId, block: Extent) {
+    /// between are fetched again. It `is_paid` for, or fetches no more than random reads have
+    /// asked for. Returns whether all was submitted.
+    fn sieve(&mut self, file: FileId, block: Extent, is_paid: bool) -> bool {
         let mut from = block.start;
         while let Some(sieve) = self.budget.next_sieve(file, Extent::new(from, block.end)) {
             // Where the tier has some of it, each hole is a request of its own.
             let is_mixed = self.files.get(&file).is_some_and(|f| f.cached.overlaps(sieve));
             let hole = self.budget.next_hole(file, sieve).filter(|_| is_mixed);
             let (sieve, source) = hole.map_or((sieve, Source::Storage), |hole| self.first_part(file, hole));
-            let left = self.files.get(&file).and_then(|f| f.random_pages.checked_sub(sieve.pages()));
-            let Some(left) = left else { return };
+            let pages = if is_paid { 0 } else { sieve.pages() };
+            let left = self.files.get(&file).and_then(|f| f.random_pages.checked_sub(pages));
+            let Some(left) = left else { return false };
             let full = self.is_source_full(source) || !self.budget.admits(sieve, None);
             if full || !self.make_room(first_bytes(sieve, None), false) {
-                return;
+                return false;
             }
             let wanted = Wanted { extent: sieve, records: None, source };
             self.submit(file, wanted, Class::Speculative, Some(Ahead::Nearby), None);
@@ -181,6 +211,7 @@ impl ReadPath {
             }
             from = sieve.end;
         }
+        true
     }
 
     /// Submits the absent pages of `file`, as far as there is room for speculation; a file that is
