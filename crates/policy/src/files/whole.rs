@@ -25,7 +25,7 @@
 //!
 //! Larger files are the streams'; a small file that is expected is fetched before it is opened
 //! (`directories`). Longer ones that are expected are bought here as well. Source:
-//! docs/decisions/0064, 0086 and 0121.
+//! docs/decisions/0064, 0086 and 0122.
 
 use crate::credit::Credit;
 use crate::files::sparse::AMPLIFICATION_MAX;
@@ -134,7 +134,7 @@ const BUDGET_SHARE: u64 = 64;
 
 /// The longest file that comes whole after random reads, in pages: 16 MiB. Lower: archives of a
 /// few megabytes are read member by member. Higher: more is fetched of tables of which a part is
-/// read. Source: chosen here; docs/decisions/0121.
+/// read. Source: chosen here; docs/decisions/0122.
 const SCATTERED_PAGES_MAX: u64 = (16 << 20) / PAGE_BYTES;
 
 /// Divisor of the budget for the longest such file. Lower: one file pushes others out. Higher:
