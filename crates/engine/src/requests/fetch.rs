@@ -160,8 +160,9 @@ fn wrong(joint: &Joint, wanted: &Range<u64>, what: &str) -> Failure {
     Failure::passing(Error::new(ErrorKind::Io, text).with_key(key.as_str()).with_retry())
 }
 
-/// Fills the folios with what comes, until that or what is missing ends: of `body`, or of a request
-/// for what is missing. While the storage is silent for too long, that is asked for once more.
+/// Fills the folios with what comes, until that or what is missing ends: of `body`, or of a
+/// request for what is missing. While the storage is silent for too long, that is asked for once
+/// more.
 async fn fill<O: Owner>(
     owner: &Arc<O>,
     joint: &Joint,

@@ -1,7 +1,7 @@
 //! Hedge: when a request is late, and whether a second request is sent for the same bytes.
 //!
 //! ```text
-//!   silences      ######################## . . . . . . . . . . . # . . #    a few last much longer
+//!   silences      ######################## . . . . . . . . . . . # . . #   a few last much longer
 //!                           median      p97 |   |
 //!                                               late = max(p97 + an eighth, 2 x median)
 //! ```
@@ -10,8 +10,8 @@
 //! object store are much later than the rest, and a connection may fall silent for good. A second
 //! request is then likely to be answered sooner than the first. The other bound, twice the median,
 //! matters where all requests are slow alike because the load is high: a second request would
-//! raise the load. So does that the read path asks for no second one before the storage has stalled
-//! or a request that came later is complete.
+//! raise the load. So the read path asks for no second one before a request that came later is
+//! complete, or the storage has stalled.
 //!
 //! ```text
 //!   unknown ──(64 requests)──> late after what they show, 20 ms at least
