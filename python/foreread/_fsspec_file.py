@@ -80,7 +80,8 @@ class ForereadFile(File):
             # In this order: what other threads read meanwhile with the former handle is read
             # again, and a handle with its own size only is believed.
             self._size = fixed.size
-            self._handle = fixed
+            if not isinstance(self._handle, CachedHandle):
+                self._handle = fixed
             # `close` says so before it gives the handle up.
             if self.closed:
                 self._handle = None

@@ -112,7 +112,7 @@ class Store(_Store):
         found = await self._read(wanted)
         # All parts of a value are of one version.
         both = zip(wanted, found, strict=True)
-        names = {key for (key, _), data in both if isinstance(data, VersionChanged)}
+        names = {key for (key, _), data in both if isinstance(data, STALE)}
         if names:
             place = [at for at, (key, _) in enumerate(wanted) if key in names]
             put(found, place, await self._read([wanted[at] for at in place], fresh=True))
@@ -150,7 +150,7 @@ class Store(_Store):
         """As `get`, for a thread that waits."""
         try:
             data = self._read_sync(key, byte_range)
-        except VersionChanged:
+        except STALE:
             data = self._read_sync(key, byte_range, fresh=True)
         if data is None:
             return None
@@ -238,6 +238,9 @@ def _part(byte_range: ByteRequest | None) -> tuple[int, int] | None:
             return offset, _ENDLESS
     return None
 
+
+#: What a read raises whose object is no longer what was told of its key: replaced, or gone.
+STALE = (VersionChanged, FileNotFoundError)
 
 #: Behind the end of every value.
 _ENDLESS = (1 << 64) - 1

@@ -70,8 +70,11 @@ class Dataset(_Dataset):  # type: ignore[misc]
         """Several items: their files are asked for together."""
         places = [_native.place(self.urls[index]) for index in indices]
         read = self._read(places)
-        changed = [at for at, data in enumerate(read) if isinstance(data, VersionChanged)]
-        if changed:
+        # All items of a file are of one version.
+        both = zip(places, read, strict=True)
+        replaced = {place for place, data in both if isinstance(data, VersionChanged)}
+        if replaced:
+            changed = [at for at, place in enumerate(places) if place in replaced]
             put(read, changed, self._read([places[at] for at in changed], fresh=True))
         found = checked(read, "raise")
         return found if self.transform is None else [self.transform(data) for data in found]

@@ -95,7 +95,6 @@ pub(crate) struct Counters {
     pub(crate) requests: AtomicU64,
     pub(crate) fetched_bytes: AtomicU64,
     pub(crate) retries: AtomicU64,
-    pub(crate) names_hedged: AtomicU64,
     pub(crate) demand_failed: AtomicU64,
     pub(crate) speculation_failed: AtomicU64,
     pub(crate) stats: AtomicU64,
@@ -149,7 +148,7 @@ impl Counters {
             requests: self.requests.load(Relaxed),
             requests_demand: policy.requests_demand,
             requests_speculative: policy.requests_speculative,
-            requests_hedged: policy.requests_hedged + self.names_hedged.load(Relaxed),
+            requests_hedged: policy.requests_hedged,
             requests_coalesced: policy.requests_coalesced,
             requests_cache: policy.requests_tier,
             fetched_bytes: self.fetched_bytes.load(Relaxed),
@@ -212,7 +211,7 @@ pub struct Stats {
     pub requests_demand: u64,
     /// Extents submitted ahead of any reader.
     pub requests_speculative: u64,
-    /// Requests, and questions about names, that were made a second time as nothing came of them.
+    /// Requests made a second time because nothing came of them.
     pub requests_hedged: u64,
     /// Extents that were asked for together with an adjacent one.
     pub requests_coalesced: u64,

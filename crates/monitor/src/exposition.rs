@@ -142,7 +142,12 @@ impl Collector for Scrape {
             (Some(("for", "readahead")), stats.requests_speculative),
         ];
         out.counter("extents", None, "Extents asked for: since a reader waited, or ahead of any.", kinds)?;
-        out.counter("hedged_requests", None, "Requests made twice, since they were late.", one(stats.requests_hedged))?;
+        out.counter(
+            "hedged_requests",
+            None,
+            "Requests made twice, since nothing came of them.",
+            one(stats.requests_hedged),
+        )?;
         out.counter("cancelled_requests", None, "Requests that were no longer needed.", one(stats.cancelled))?;
         let failed =
             [(Some(("for", "demand")), stats.demand_failed), (Some(("for", "readahead")), stats.speculation_failed)];

@@ -63,6 +63,7 @@ enum Step {
     },
     Late {
         nth: usize,
+        ms: u64,
     },
     Answer,
     Release {
@@ -135,7 +136,7 @@ fn step() -> impl Strategy<Value = Step> {
         3 => (file.clone(), Just(32u64)).prop_map(|(file, pages)| Step::Back { file, pages }),
         3 => (file.clone(), Just(16u64), Just(240u64)).prop_map(|(file, pages, gap)| Step::Skip { file, pages, gap }),
         8 => (any::<usize>(), prop::bool::weighted(0.1)).prop_map(|(nth, failed)| Step::Complete { nth, failed }),
-        2 => any::<usize>().prop_map(|nth| Step::Late { nth }),
+        2 => late(),
         6 => Just(Step::Answer),
         1 => file.clone().prop_map(|file| Step::Release { file }),
         1 => (0..3_000u64).prop_map(|ms| Step::Pause { ms }),
@@ -147,13 +148,18 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
+/// A request is silent for longer than usual, or has stalled.
+fn late() -> impl Strategy<Value = Step> {
+    (any::<usize>(), prop_oneof![Just(60u64), Just(3_000)]).prop_map(|(nth, ms)| Step::Late { nth, ms })
+}
+
 /// Steps that mostly read adjacent extents in a small part of one file.
 fn crowd() -> impl Strategy<Value = Step> {
     prop_oneof![
         20 => (1..3u64, 0..512u64, 1..9u64).prop_map(|(file, at, pages)| Step::Random { file, at: at * 8, pages }),
         2 => (1..3u64, 1..300u64).prop_map(|(file, pages)| Step::Next { file, pages }),
         12 => (any::<usize>(), prop::bool::weighted(0.1)).prop_map(|(nth, failed)| Step::Complete { nth, failed }),
-        1 => any::<usize>().prop_map(|nth| Step::Late { nth }),
+        1 => late(),
         6 => Just(Step::Answer),
         1 => Just(Step::Release { file: 1 }),
     ]
@@ -180,8 +186,8 @@ fn run_on(driver: &mut Driver, steps: &[Step]) {
                 driver.complete(nth, failed);
                 continue;
             }
-            Step::Late { nth } => {
-                driver.late(nth);
+            Step::Late { nth, ms } => {
+                driver.late(nth, Nanos::from_millis(ms));
                 continue;
             }
             Step::Answer => {
@@ -478,7 +484,7 @@ fn late_requests_are_hedged_only_with_readahead() {
             let page = (x >> 33) % (1 << 20);
             driver.read(FileId(0), Extent::new(page, page + 1));
             if read % 50 == 0 {
-                driver.late(0);
+                driver.late(0, Nanos::from_millis(60));
             }
             driver.complete(0, false);
             driver.answer();
@@ -486,6 +492,32 @@ fn late_requests_are_hedged_only_with_readahead() {
         let counted = driver.policy.counters().requests_hedged;
         assert_eq!(counted, driver.hedged.len() as u64);
         assert!(if readahead { counted >= 35 } else { counted == 0 }, "{counted} with readahead {readahead}");
+    }
+}
+
+#[test]
+fn a_request_is_late_where_the_storage_answers_others() {
+    // Three requests; one is answered, and another has been silent for 60 ms or 3 s.
+    for (answered, silent, ms, hedged) in [
+        (&[2usize][..], 0usize, 60u64, true),
+        (&[2], 1, 60, true),
+        (&[0], 0, 60, false),
+        (&[0], 0, 3_000, true),
+        (&[0, 0], 0, 60, true),
+        (&[], 0, 60, false),
+        (&[], 2, 3_000, true),
+    ] {
+        let mut driver = Driver::new(STORE);
+        driver.files.insert(FileId(0), 1 << 20);
+        driver.tell(Event::Open { file: FileId(0), pages: 1 << 20 });
+        for page in [500_000, 100_000, 900_000] {
+            driver.read(FileId(0), Extent::new(page, page + 1));
+        }
+        for &nth in answered {
+            driver.complete(nth, false);
+        }
+        driver.late(silent, Nanos::from_millis(ms));
+        assert_eq!(driver.hedged.len(), usize::from(hedged), "{answered:?}, then {silent} silent for {ms} ms");
     }
 }
 

@@ -142,7 +142,7 @@ impl Backoff {
 
 /// What comes of `first`. If nothing does for `late`, and `hedge` says so, it is asked for with
 /// `again` as well: the first answer of the two counts, and the other one is given up with its
-/// connection. If one of them fails, the other one counts. `hedge`, which
+/// connection. If one of them fails, and that may pass, the other one counts. `hedge`, which
 /// is told how long the silence is, is asked again whenever that has doubled: a reader may have
 /// begun to wait.
 pub(crate) async fn sooner_of<T, A: Future<Output = Result<T, Failure>>>(
@@ -163,11 +163,12 @@ pub(crate) async fn sooner_of<T, A: Future<Output = Result<T, Failure>>>(
         }
         wait = silent;
     }
-    match select(first, pin!(again())).await {
-        Either::Left((Ok(answer), _)) | Either::Right((Ok(answer), _)) => Ok(answer),
-        Either::Left((Err(_), second)) => second.await,
-        Either::Right((Err(_), first)) => first.await,
-    }
+    let (failure, other) = match select(first, pin!(again())).await {
+        Either::Left((Err(failure), second)) if failure.retryable => (failure, second.await),
+        Either::Right((Err(failure), first)) if failure.retryable => (failure, first.await),
+        Either::Left((answer, _)) | Either::Right((answer, _)) => return answer,
+    };
+    other.map_err(|last| Failure { retry_after: last.retry_after.max(failure.retry_after), ..last })
 }
 
 /// How late a timer fires at least for its process to count as stopped. Lower: a loaded machine
@@ -176,7 +177,41 @@ const STOPPED_MIN: Duration = Duration::from_secs(5);
 
 #[cfg(test)]
 mod tests {
+    use std::future::{pending, ready};
+
     use super::*;
+
+    /// What comes of a silent request that is hedged, where the second one has this answer.
+    async fn hedged(second: Result<u32, Failure>) -> Option<Result<u32, Failure>> {
+        let first = async {
+            tokio::time::sleep(Duration::from_secs(5)).await;
+            Ok(1)
+        };
+        let late = Duration::from_millis(10);
+        let answer = sooner_of(first, late, |_| true, || ready(second));
+        tokio::time::timeout(Duration::from_secs(1), answer).await.ok()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_answer_of_a_second_request_counts_unless_it_may_pass() {
+        assert!(matches!(hedged(Ok(2)).await, Some(Ok(2))));
+        let gone = Failure { retryable: false, ..asks_to_wait(Duration::ZERO) };
+        assert!(matches!(hedged(Err(gone)).await, Some(Err(_))), "what is not there is not waited for");
+        assert!(hedged(Err(asks_to_wait(Duration::ZERO))).await.is_none(), "the first may still be answered");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_hedge_is_asked_for_whenever_a_silence_has_doubled() {
+        let mut told = Vec::new();
+        let hedge = |silence: Duration| {
+            told.push(silence.as_millis());
+            told.len() == 4
+        };
+        let second = || ready(Ok(2));
+        let answer = sooner_of(pending(), Duration::from_millis(10), hedge, second).await;
+        assert!(matches!(answer, Ok(2)));
+        assert_eq!(told, [10, 20, 40, 80]);
+    }
 
     fn asks_to_wait(wish: Duration) -> Failure {
         let error = Error::new(ErrorKind::Throttled, "slow down").with_key("a");

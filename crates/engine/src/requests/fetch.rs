@@ -178,15 +178,16 @@ async fn fill<O: Owner>(
         let idle = patience.idle.min(patience.total.saturating_sub(filling.progress().elapsed()));
         let (began, rest) = (Instant::now(), filling.rest().clone());
         let next = async |mut body: Body| {
-            let piece = attempt(idle, "read", key, async { Ok(body.next().await) }).await?;
+            let piece = attempt(idle, "read", key, async { body.next().await.transpose() }).await?;
             Ok::<_, Failure>((body, piece))
         };
         let ask = async || {
             storage.stats.requests.fetch_add(1, Relaxed);
             let read = storage.backend.read(&object.key, &object.version, rest.clone());
-            next(attempt(patience.first_byte, "read", key, read).await?).await
+            let (body, piece) = next(attempt(patience.first_byte, "read", key, read).await?).await?;
+            if piece.is_none() { Err(wrong(joint, &rest, "the body ended early")) } else { Ok((body, piece)) }
         };
-        let longest = if body.is_some() { idle } else { patience.first_byte + idle };
+        let mut longest = if body.is_some() { idle } else { patience.first_byte + idle };
         let first = async {
             match body.take() {
                 Some(body) => next(body).await,
@@ -197,12 +198,13 @@ async fn fill<O: Owner>(
         let came = match joint.lead().late() {
             Some(late) => {
                 let hedge = |silence| {
-                    let lead = joint.lead();
-                    let before = lead.hedges();
-                    owner.late(lead.id(), nanos(silence));
-                    let is_hedged = lead.hedges() > before;
+                    let is_hedged = joint.members().iter().any(|member| {
+                        let before = member.hedges();
+                        owner.late(member.id(), nanos(silence));
+                        member.hedges() > before
+                    });
                     if is_hedged {
-                        asked = Instant::now();
+                        (asked, longest) = (Instant::now(), patience.first_byte + idle);
                     }
                     is_hedged
                 };
@@ -215,7 +217,6 @@ async fn fill<O: Owner>(
         }
         let (came, Some(piece)) = came else { return Ok(()) };
         body = Some(came);
-        let piece = piece?;
         if piece.is_empty() {
             continue;
         }

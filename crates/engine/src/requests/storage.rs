@@ -110,7 +110,7 @@ impl Storage {
     /// Describes an object.
     pub(crate) async fn stat(&self, key: &Key) -> Result<Object, Error> {
         self.stats.stats.fetch_add(1, Relaxed);
-        let hedge = self.hedges.as_ref().map(|hedges| &hedges.stat);
+        let hedge = self.hedges.as_ref().map(|hedges| (&hedges.stat, &self.stats.stats));
         self.retry(hedge, "stat", key.as_str(), || self.backend.stat(key)).await
     }
 
@@ -126,7 +126,7 @@ impl Storage {
         self.stats.requests.fetch_add(1, Relaxed);
         let asked = Instant::now();
         let read = || self.backend.read_current(key, range.clone());
-        let hedge = self.hedges.as_ref().map(|hedges| &hedges.first);
+        let hedge = self.hedges.as_ref().map(|hedges| (&hedges.first, &self.stats.requests));
         match self.ask(hedge, "read", key.as_str(), read).await {
             Ok(current) => {
                 let object = current.object.clone();
@@ -150,7 +150,7 @@ impl Storage {
             Cursor::Token(token) => self.backend.list(prefix, Some(token)),
             Cursor::After(after) => self.backend.list_after(prefix, after),
         };
-        let hedge = self.hedges.as_ref().map(|hedges| &hedges.list);
+        let hedge = self.hedges.as_ref().map(|hedges| (&hedges.list, &self.stats.lists));
         self.retry(hedge, "list", prefix, list).await
     }
 
@@ -167,7 +167,7 @@ impl Storage {
     /// Attempts an operation until it succeeds, it cannot, or patience ends.
     async fn retry<T, A: Future<Output = Result<T, BackendError>>>(
         &self,
-        hedge: Option<&Mutex<Hedge>>,
+        hedge: Option<(&Mutex<Hedge>, &AtomicU64)>,
         operation: &str,
         object: &str,
         call: impl Fn() -> A,
@@ -192,25 +192,27 @@ impl Storage {
         }
     }
 
-    /// One attempt at an operation. If the storage stalls, it is asked for once more.
+    /// One attempt at an operation. If the storage stalls, it is asked for once more, and counted
+    /// once more.
     async fn ask<T, A: Future<Output = Result<T, BackendError>>>(
         &self,
-        hedge: Option<&Mutex<Hedge>>,
+        hedge: Option<(&Mutex<Hedge>, &AtomicU64)>,
         operation: &str,
         object: &str,
         call: impl Fn() -> A,
     ) -> Result<T, Failure> {
         let ask = || attempt(self.patience.first_byte, operation, object, call());
-        let Some(hedge) = hedge else { return ask().await };
+        let Some((hedge, asked)) = hedge else { return ask().await };
         let (began, stalled) = (Instant::now(), hedge.lock().stalled_after());
         let again = |_| {
             let is_hedged = hedge.lock().take();
-            self.stats.names_hedged.fetch_add(u64::from(is_hedged), Relaxed);
+            asked.fetch_add(u64::from(is_hedged), Relaxed);
             is_hedged
         };
         // In boxes: a future of both within itself would be large.
         let answer = sooner_of(Box::pin(ask()), Duration::from_nanos(stalled.0), again, || Box::pin(ask())).await;
-        if answer.is_ok() {
+        let is_answered = |failure: &Failure| failure.error.kind() == ErrorKind::NotFound;
+        if answer.as_ref().err().is_none_or(is_answered) {
             hedge.lock().observe(Nanos(began.elapsed().as_nanos() as u64));
         }
         answer

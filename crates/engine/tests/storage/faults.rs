@@ -82,32 +82,32 @@ fn a_second_request_overtakes_a_late_answer() {
 
 #[test]
 fn a_stream_goes_on_beside_silent_connections() {
-    // One connection in nine falls silent, before it answers or amid the body.
+    // A connection falls silent, before it answers or amid the body.
     for stall in ["stall=60s", "stall-body=100KiB,for=60s"] {
         let rig = rig_after(Duration::from_millis(8), &[("a", 64 << 20)], &Options::default());
         let a = rig.open("a");
-        rig.testbed.set_faults(vec![format!("{stall},after=3,every=9").parse().expect("a fault")]);
+        rig.testbed.set_faults(vec![format!("{stall},after=5,count=1").parse().expect("a fault")]);
         for mib in 0..64 {
             rig.read(&a, mib << 20, 1 << 20, 1).expect("a read");
         }
         // Nothing waited as long as patience lasts: that would be an attempt more.
         let stats = rig.engine.stats();
-        assert_eq!((stats.read_errors, stats.retries), (0, 0), "{stall}: {stats:?}");
-        assert!(stats.requests_hedged >= 2 && stats.requests_hedged <= 3 + stats.requests / 20, "{stall}: {stats:?}");
+        assert_eq!((stats.read_errors, stats.retries, stats.speculation_failed), (0, 0, 0), "{stall}: {stats:?}");
+        assert!(stats.requests_hedged >= 1, "{stall}: {stats:?}");
     }
 }
 
 #[test]
 fn names_are_found_beside_silent_connections() {
     let rig = rig(&[("a", 4096), ("dir/b", 4096)], &Options::default());
-    rig.testbed.set_faults(vec!["stall=60s,kind=head+list,after=10,every=20".parse().expect("a fault")]);
+    rig.testbed.set_faults(vec!["stall=60s,kind=head+list,after=10,every=20,count=2".parse().expect("a fault")]);
     for _ in 0..30 {
         rig.open("a");
         rig.engine.runtime().block_on(rig.engine.list("dir/", None)).expect("a listing");
     }
     let stats = rig.engine.stats();
     assert_eq!(stats.retries, 0, "{stats:?}");
-    assert!(stats.requests_hedged >= 2, "{stats:?}");
+    assert!(stats.stats + stats.lists >= 62, "two were asked again: {stats:?}");
 }
 
 #[test]

@@ -49,7 +49,7 @@ impl Scattered {
     /// `cost_ns` says what a request for some pages costs.
     pub(crate) fn is_worth(self, file_pages: u64, room_pages: u64, cost_ns: impl Fn(u64) -> u64) -> bool {
         let is_small = file_pages <= SCATTERED_PAGES_MAX.min(room_pages / SCATTERED_SHARE);
-        let is_dense = file_pages <= AMPLIFICATION_MAX * self.pages;
+        let is_dense = self.reads >= SCATTERED_READS_MIN && file_pages <= AMPLIFICATION_MAX * self.pages;
         is_small && is_dense && cost_ns(file_pages) <= self.reads * cost_ns(1)
     }
 }
@@ -136,6 +136,11 @@ const BUDGET_SHARE: u64 = 64;
 /// few megabytes are read member by member. Higher: more is fetched of tables of which a part is
 /// read. Source: chosen here; docs/decisions/0122.
 const SCATTERED_PAGES_MAX: u64 = (16 << 20) / PAGE_BYTES;
+
+/// The reads after which it may. Lower: programs that read the head and the end of each of many
+/// files have all of them. Higher: small archives are read member by member for longer. Source: a
+/// guess, not measured.
+const SCATTERED_READS_MIN: u64 = 8;
 
 /// Divisor of the budget for the longest such file. Lower: one file pushes others out. Higher:
 /// small budgets have no such file whole. Source: chosen here; 8 MiB of 64 MiB.

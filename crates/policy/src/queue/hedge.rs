@@ -19,7 +19,8 @@
 //!                                  └──> no budget
 //! ```
 //!
-//! *Invariant:* at most three requests and one in twenty are hedged.
+//! *Invariant:* at most three requests and one in twenty are hedged; questions of each kind have
+//! such a budget of their own.
 //!
 //! This file has no timer: policy submits a request with the silence after which it is late, and
 //! the driver reports when it has lasted so long, and twice as long, and so on. It does not choose
@@ -64,9 +65,14 @@ impl Hedge {
         high.max(2 * self.median.0)
     }
 
+    /// Whether a late request may be sent once more.
+    pub(crate) fn has_budget(&self) -> bool {
+        self.made < FIRST + self.seen / ONE_IN
+    }
+
     /// A request is late. Returns whether to send it once more.
     pub fn take(&mut self) -> bool {
-        let taken = self.made < FIRST + self.seen / ONE_IN;
+        let taken = self.has_budget();
         self.made += u64::from(taken);
         taken
     }

@@ -169,10 +169,9 @@ impl Requests {
         self.complete = self.complete.max(request.met.came);
     }
 
-    /// Whether `id` lags though the storage answers: one that came later is complete, or there is
-    /// no other one.
-    pub(crate) fn is_left_behind(&self, id: RequestId) -> bool {
-        self.get(id).is_some_and(|request| request.met.came < self.complete || self.was_alone(request))
+    /// Whether one that came to the storage after `id` is complete.
+    pub(crate) fn is_overtaken(&self, id: RequestId) -> bool {
+        self.get(id).is_some_and(|request| request.met.came < self.complete)
     }
 
     /// How many requests have come to the storage.

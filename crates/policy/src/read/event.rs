@@ -300,7 +300,7 @@ pub struct Counters {
     pub requests_speculative: u64,
     /// Requests that the tier was asked for, of both classes.
     pub requests_tier: u64,
-    /// Requests hedged because they were late.
+    /// Requests hedged because nothing came of them.
     pub requests_hedged: u64,
     /// Requests that joined an adjacent lead request.
     pub requests_coalesced: u64,

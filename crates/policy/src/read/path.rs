@@ -306,10 +306,9 @@ impl ReadPath {
             }
             Event::Late { request, silence } => {
                 let is_over = silence >= self.hedge.stalled_after();
-                if (is_over || self.requests.is_left_behind(request))
-                    && self.is_waited_for(request)
-                    && self.hedge.take()
-                {
+                let is_left_behind = || self.queue.started() == 1 || self.requests.is_overtaken(request);
+                if self.hedge.has_budget() && (is_over || is_left_behind()) && self.is_waited_for(request) {
+                    self.hedge.take();
                     self.counters.requests_hedged += 1;
                     self.actions.push_back(Action::Hedge { request });
                 }
@@ -575,8 +574,7 @@ impl ReadPath {
 
     /// Whether a read waits for some of `request`.
     fn is_waited_for(&self, request: RequestId) -> bool {
-        let waits = |Request { file, extent, .. }| !self.waits.within(file, extent).is_empty();
-        self.requests.get(request).is_some_and(waits)
+        self.requests.get(request).is_some_and(|Request { file, extent, .. }| self.waits.has_within(file, extent))
     }
 
     /// A request has ended in any way. Returns it, and whether it was the last of those that the

@@ -168,9 +168,18 @@ impl Waits {
 
     /// The reads of `file` that wait for some of `extent`.
     pub(crate) fn within(&self, file: FileId, extent: Extent) -> Vec<(ReadId, Wait)> {
+        self.overlapping(file, extent).collect()
+    }
+
+    /// Whether there are any.
+    pub(crate) fn has_within(&self, file: FileId, extent: Extent) -> bool {
+        self.overlapping(file, extent).next().is_some()
+    }
+
+    fn overlapping(&self, file: FileId, extent: Extent) -> impl Iterator<Item = (ReadId, Wait)> {
         let of_file = self.of_file.range((file, ReadId(0))..=(file, ReadId(u64::MAX)));
         let waits = of_file.filter_map(|&(_, read)| Some((read, self.reads.get(&read)?.wait)));
-        waits.filter(|(_, wait)| wait.extent.overlaps(extent)).collect()
+        waits.filter(move |(_, wait)| wait.extent.overlaps(extent))
     }
 }
 

@@ -499,14 +499,14 @@ impl Driver {
         self.now += ms * 1_000_000;
     }
 
-    /// The `nth` of the requests that may be late is late.
-    pub(super) fn late(&mut self, nth: usize) {
+    /// The `nth` of the requests that may be late has been silent for so long.
+    pub(super) fn late(&mut self, nth: usize, silence: Nanos) {
         let late = self.may_be_late.iter().filter(|request| self.requests.contains_key(request)).copied();
         let late: Vec<RequestId> = late.collect();
         let Some(&request) = late.get(nth % late.len().max(1)) else { return };
         let hedged = self.hedged.len();
         let is_waited_for = self.is_waited_for(request);
-        self.tell(Event::Late { request, silence: Nanos::from_millis(3_000) });
+        self.tell(Event::Late { request, silence });
         let done = self.completed;
         assert!(self.hedged.len() as u64 <= 3 + done / 20, "{} of {done} requests hedged", self.hedged.len());
         assert!(hedged == self.hedged.len() || is_waited_for, "hedged, and no reader waits for it");

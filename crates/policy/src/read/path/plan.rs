@@ -171,6 +171,10 @@ impl ReadPath {
     fn read_scattered(&mut self, file: FileId, read: Extent, file_pages: u64) {
         let room_pages = self.budget.capacity_bytes() / PAGE_BYTES;
         let Some(known) = self.files.get_mut(&file).filter(|_| !self.options.rotational) else { return };
+        // What the disk has was hardly waited for.
+        if known.cached.overlaps(read) {
+            return;
+        }
         known.scattered.note(read);
         let is_worth = known.scattered.is_worth(file_pages, room_pages, |pages| self.link.cost_ns(pages));
         if !is_worth || !self.budget.prefers_nearby() {
