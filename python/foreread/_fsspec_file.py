@@ -64,7 +64,7 @@ class ForereadFile(File):
         handle: Any = self._open()
         raw = handle.handle if isinstance(handle, CachedHandle) else handle
         # What is in a cache is of one version.
-        raw = self.fix(raw)
+        raw = self._fix(raw)
         self._handle = raw if cache is None else CachedHandle(raw, cache)  # type: ignore[assignment]
 
     def _fetch_range(self, start: int, end: int) -> bytes:
@@ -73,7 +73,7 @@ class ForereadFile(File):
         raw: _native.Handle = handle.handle if isinstance(handle, CachedHandle) else handle
         return raw.read_at(start, end - start)
 
-    def fix(self, handle: _native.Handle) -> _native.Handle:
+    def _fix(self, handle: _native.Handle) -> _native.Handle:
         """The version from now on: of this handle, unless it was said before."""
         fixed: _native.Handle = self.__dict__.setdefault("_fixed", handle)
         if not self._is_fixed:
@@ -97,11 +97,11 @@ class ForereadFile(File):
             fresh = self.fs._handle(self.path, fresh=True)
             if self.closed or (self._size_told and fresh.size != handle.size):
                 raise
-            version = self.fix(fresh)
+            version = self._fix(fresh)
             if version is handle:
                 raise
         else:
-            version = self.fix(handle)
+            version = self._fix(handle)
             if version is handle:
                 return found
         self._position = position
@@ -116,7 +116,7 @@ class ForereadFile(File):
     @property
     def version(self) -> _native.Version:
         """The version that is read."""
-        return self.fix(self._open()).version
+        return self._fix(self._open()).version
 
     def read_at(self, offset: int, length: int) -> bytes:
         """`length` bytes at `offset`; fewer only at the end, none beyond it."""
@@ -187,7 +187,7 @@ class ForereadFile(File):
         return {"name": self.path, "size": self.size, "type": "file"}
 
     def __reduce_ex__(self, protocol: object, /) -> tuple[Any, ...]:
-        handle = self.fix(self._open())
+        handle = self._fix(self._open())
         return (_again, (self.fs, self.path, handle.key, handle.version, self._position))
 
 
@@ -223,6 +223,6 @@ def _again(
     """The file that was pickled, at its version. Sends nothing."""
     store, _, _ = fs._place(path)
     file = fs._file(path, store.open_version(key, version))
-    file.fix(file._open())
+    file._fix(file._open())
     file.seek(position)
     return file

@@ -236,7 +236,7 @@ impl Driver {
                     self.settle(shard, &in_place.joint, end);
                 }
                 for broken in &told.broken {
-                    self.settle(shard, &broken.joint, End::at_once());
+                    self.settle(shard, &broken.joint, End::of_nothing());
                 }
                 if told.is_empty() {
                     self.tell_answered(shard);
@@ -450,7 +450,7 @@ impl Driver {
         let silent: Vec<Arc<InPlace>> = self.enter(|shard| {
             let known: Vec<_> = shard.in_place().filter(|in_place| in_place.age() >= patience).collect();
             for in_place in &known {
-                let end = End::at_once();
+                let end = End::of_nothing();
                 self.fail(shard, &in_place.joint, end, &error(in_place));
             }
             known.into_iter().chain(shard.take_outlived(patience)).collect()

@@ -20,7 +20,8 @@
 //! next; `window::parts` cuts that into parts. `pace` spaces its parts in time. `share` divides
 //! memory among streams by max-min fairness. `lengths` knows how long the runs of the file have
 //! been. `hot_block` finds what is worth fetching with a random read, `tail` where the end of
-//! the file is, `whole` a file that comes whole. `layout` goes through a file that says where
+//! the file is, `whole` a file that comes whole at its first read, `scattered` one that does after
+//! many. `layout` goes through a file that says where
 //! its parts lie. `cached` knows what the tier has. `kernel_window` says how far a kernel above
 //! should read ahead.
 //!
@@ -30,7 +31,7 @@
 //! The folder does not make requests, charge memory or know what is resident: `read` asks it and
 //! tells it. Source: Linux's on-demand readahead of 2007 (a window grows when its reader waits,
 //! and shrinks when its pages are evicted unread); docs/decisions/0005, 0006, 0008, 0010, 0012,
-//! 0013, 0014, 0018, 0052, 0058, 0059, 0064, 0075, 0087, 0094, 0097, 0098.
+//! 0013, 0014, 0018, 0052, 0058, 0059, 0064, 0075, 0087, 0094, 0097, 0098, 0122.
 
 pub(crate) mod cached;
 pub(crate) mod forgotten;
@@ -41,6 +42,7 @@ pub(crate) mod lengths;
 pub(crate) mod outline;
 pub(crate) mod pace;
 pub(crate) mod rows;
+pub(crate) mod scattered;
 pub(crate) mod share;
 pub(crate) mod sparse;
 pub(crate) mod streams;

@@ -47,8 +47,8 @@ pub(crate) struct End {
 }
 
 impl End {
-    /// Nothing has come, as nothing was asked.
-    pub(crate) fn at_once() -> Self {
+    /// Nothing has come.
+    pub(crate) fn of_nothing() -> Self {
         Self { arrived: 0, first_byte: Nanos(0), silence: Nanos(0), total: Nanos(0) }
     }
 }

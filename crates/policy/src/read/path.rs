@@ -29,9 +29,10 @@ use alloc::vec::Vec;
 
 use crate::files::cached::Cached;
 use crate::files::layout::{Alike, Chunk, Habit, Layout};
+use crate::files::scattered::Scattered;
 use crate::files::share::{Round, Shares};
 use crate::files::streams::FileReadahead;
-use crate::files::whole::{Scattered, Whole};
+use crate::files::whole::Whole;
 use crate::files::window::state::StreamState;
 use crate::queue::arm::Arm;
 use crate::queue::disk::Disk;
