@@ -9,6 +9,7 @@ const LIMITS: Limits = Limits {
     part_pages_max: 2_048,
     streams: 1,
     paced: false,
+    staggered: false,
     gap_pages_max: 0,
     is_growing: false,
     rotational: false,

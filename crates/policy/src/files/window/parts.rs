@@ -63,6 +63,8 @@ pub(crate) struct Limits {
     /// Requests wait for each other, or for memory: parts are spaced in time. Where they do not,
     /// the pace at which parts are made may be the limit that it measures.
     pub(crate) paced: bool,
+    /// Parts differ from each other.
+    pub(crate) staggered: bool,
     /// The longest gap between records that costs less than a request does, in pages, by what the
     /// link is known to carry. Nothing if its gaps are not to be read through.
     pub(crate) gap_pages_max: u64,
@@ -119,6 +121,7 @@ impl Stream {
                 let least = least.max(self.longest.next_power_of_two().min(PART_PAGES_MIN_LONG));
                 let goes_to = self.known_end.map_or(limits.file_pages, |end| end.min(limits.file_pages));
                 let part = part.min(near).clamp(least, PART_PAGES_MAX);
+                let part = if limits.staggered { self.staggered(part) } else { part };
                 let next = self.next_forward(ahead, part, goes_to);
                 // A disk moves less often for a reader that waits.
                 if next.is_none() && !limits.rotational {
@@ -152,6 +155,17 @@ impl Stream {
                 self.next_strided(ahead, part.min(PART_PAGES_STRIDED_MAX), delta, pages, limits.file_pages)
             }
         }
+    }
+
+    /// A part of up to three sixteenths less than `part`, or of one more, which differs from those
+    /// beside it: by the stream, and where it begins.
+    fn staggered(&self, part: u64) -> u64 {
+        if part < STAGGERED_PAGES_MIN {
+            return part;
+        }
+        let mixed = (self.id ^ (self.end as u64) << 20).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
+        let step = part / STAGGERED_OF;
+        (part - 3 * step + mixed % 5 * step).min(PART_PAGES_MAX)
     }
 
     /// Pages ahead of the reader that its run reaches with odds of four to one, if runs end like
@@ -318,6 +332,16 @@ fn mark(start: u64, end: u64, part: u64, ahead: u64) -> u64 {
 /// of 80 MB/s each on a link of 900 MB/s.
 const PARTS_WAITING: u64 = 12;
 
+/// The least part that differs from those beside it, in pages: 512 KiB. Lower: folios are cut.
+/// Higher: on links of slow connections, of which parts are short, all parts end together. Source:
+/// docs/decisions/0123.
+const STAGGERED_PAGES_MIN: u64 = 4 * FOLIO_PAGES_MAX;
+
+/// A step of the length of such a part: a sixteenth, three down and one up. Lower: parts of which
+/// the longest are hard to hold in memory, and the shortest many. Higher: parts that began
+/// together end nearly together. Source: docs/decisions/0123.
+const STAGGERED_OF: u64 = 16;
+
 /// Parts of the first window. Lower: the reader waits longer for its first bytes. Higher: more
 /// requests for each file that is opened. Source: derived, not measured: with a first request of
 /// 128 KiB through a mount the window is 1 MiB, and its parts 256 KiB.
@@ -373,6 +397,7 @@ mod tests {
         part_pages_max: PART_PAGES_MAX,
         streams: 1,
         paced: true,
+        staggered: false,
         gap_pages_max: 0,
         is_growing: false,
         rotational: false,
@@ -388,6 +413,26 @@ mod tests {
             assert!(parts.len() < 1000, "planning ends");
         }
         parts
+    }
+
+    #[test]
+    fn parts_of_streams_that_are_staggered_differ() {
+        let limits = Limits { part_pages_max: 1_024, ahead_pages_max: 1 << 20, staggered: true, ..LIMITS };
+        let lengths: Vec<u64> = (0..100u64)
+            .map(|id| {
+                let mut stream = Stream::new(id, Nanos(0), Extent::new(0, 32));
+                stream.recognise(Some(0), &Lengths::default());
+                stream.ahead = 1 << 16;
+                stream.next_part(Nanos(0), limits).expect("a part").extent.pages()
+            })
+            .collect();
+        let mean = lengths.iter().sum::<u64>() / 100;
+        assert!((930..=990).contains(&mean), "{mean}");
+        assert!(lengths.iter().all(|length| (832..=1_088).contains(length)), "{lengths:?}");
+        let mut different = lengths.clone();
+        different.sort_unstable();
+        different.dedup();
+        assert_eq!(different.len(), 5);
     }
 
     #[test]

@@ -17,7 +17,10 @@
 //! *Invariant:* a limit is at least one page and at most what the stream wants.
 //!
 //! The file does not measure: `residency::budget` tells how much is on its way, `queue::link` what
-//! the link makes use of, `files::share` the level. Source: docs/decisions/0006, 0008, 0014, 0018.
+//! the link makes use of, `files::share` the level. Source: docs/decisions/0006, 0008, 0014, 0018,
+//! 0123.
+
+use core::ops::RangeInclusive;
 
 use super::ReadPath;
 use crate::files::pace::INTERVAL as PACE_INTERVAL;
@@ -84,6 +87,7 @@ impl ReadPath {
             part_pages_max,
             streams,
             paced: self.options.rotational || is_paced,
+            staggered: self.staggers(part_pages_max, streams, room),
             gap_pages_max,
             is_growing: fills_gaps && self.link.may_carry_more(),
             rotational: self.options.rotational,
@@ -173,6 +177,22 @@ impl ReadPath {
         (part, part > even || is_tight)
     }
 
+    /// Whether parts of `part` pages, of `streams` that may be `room` pages ahead, differ from each
+    /// other. Those of several readers that began together would end together, and the link would
+    /// idle until the next ones have their first byte. It would seem to carry less than it does,
+    /// and be given less.
+    ///
+    /// Not where memory is short: the longer ones of them would not fit. Nor where a part takes
+    /// several times as long as its first byte: the link hardly idles.
+    fn staggers(&self, part: u64, streams: u64, room: u64) -> bool {
+        let idles = || self.link.first_byte_pages().is_some_and(|even| part <= even * STAGGERED_LONG);
+        STAGGERED_STREAMS.contains(&streams)
+            && !self.options.rotational
+            && self.link.is_crowded()
+            && self.link.bound_pages(part) <= room / 2
+            && idles()
+    }
+
     /// Whether as much is in flight as the link makes use of, or as many speculative requests as
     /// may be. What has arrived and is not read yet is no load for the link. A disk has no such
     /// limit: it serves one request at a time, so more pages mean larger requests and fewer of
@@ -206,10 +226,22 @@ const SPARSE_PAGES: u64 = 512;
 /// MiB take about as long as their first byte.
 const PART_PAGES_UNKNOWN: u64 = 512;
 
+/// How many streams have parts that differ. Lower, from: two readers are out of step by
+/// themselves, and make more requests, 437 a GiB and not 306 behind a kernel whose windows have 4
+/// MiB. Higher, to: each has one part in flight at a time, and they are spread already; 128 had
+/// .91 of a link, and not all of it. Source: docs/decisions/0123.
+const STAGGERED_STREAMS: RangeInclusive<u64> = 3..=96;
+
 /// How many times as long as its first byte the bytes of a part may take. Lower: more requests for
 /// the same bytes. Higher: more memory and more connections, for few requests less. Source: at 80
 /// MB/s and 30 ms the largest part, which 0003 wants for a long stream.
 const LONGER: u64 = 4;
+
+/// How many times as long as its first byte a part may take that differs from those beside it.
+/// Lower: readers stay in step where the link idles for a part of the time. Higher: a link that is
+/// near, and does not idle, seems less crowded, and is asked for more and shorter parts: at 1 ms
+/// and 80 MB/s sixteen readers make 22,256 requests, not 8,743. Source: docs/decisions/0123.
+const STAGGERED_LONG: u64 = 8;
 
 /// The least part that is paced where memory is tight, in pages: 2 MiB. Lower: of hundreds of
 /// short parts only those go out in time for which an event of the file comes, and a reader at 5
