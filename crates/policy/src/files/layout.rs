@@ -36,7 +36,7 @@
 //! The file decodes no format, and does not know what is resident: the driver tells the chunks
 //! (`Event::Chunk`, `Event::Member`), `read::path::columns` asks and submits. Source: Parquet's
 //! footer, which says all of it; the window grows as that of a stream (`window`);
-//! docs/decisions/0094, 0098, 0101, 0104, 0114.
+//! docs/decisions/0094, 0098, 0101, 0104, 0114, 0126.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -59,7 +59,7 @@ use members::Members;
 pub(crate) use past::Habit;
 use past::Past;
 use row::ROW_MAX;
-use run::{BEGUN_MAX, ENDS_KEPT, End, GROUPS_NEAR, Run};
+use run::{BEGUN_MAX, BEGUN_NEAR, ENDS_KEPT, End, GROUPS_NEAR, Run};
 
 use crate::files::streams::Active;
 use crate::files::window::parts::{Limits, Part, part_of};
@@ -106,6 +106,17 @@ impl Layout {
     pub(crate) fn push_member(&mut self, member: Extent) {
         self.members.push(member, &mut self.chunks);
         self.past.ends_at(self.chunks.last().map_or(0, |last| last.extent.end));
+    }
+
+    /// Whether it is an archive.
+    pub(crate) fn is_archive(&self) -> bool {
+        self.members.count() > 0
+    }
+
+    /// All of the member of an archive that begins where `read` does, if that is of a few that
+    /// are one chunk.
+    pub(crate) fn member_of(&self, read: Extent) -> Option<Extent> {
+        self.members.member_of(read, self.chunk_at(read.start)?, &self.chunks)
     }
 
     /// Takes over what another file's readers have shown of their kernel.
@@ -173,7 +184,7 @@ impl Layout {
         let chunks = 2 * self.chunks.capacity() * size_of::<Chunk>();
         let chunks = chunks + self.members.count().next_power_of_two() as usize * size_of::<Extent>();
         let alike = [&self.alike, &self.beside].into_iter().flatten().map(|read| 4 * read.columns.capacity());
-        let alike = alike.sum::<usize>() + 8 * self.called.capacity() + self.faults.bytes();
+        let alike = alike.sum::<usize>() + 8 * self.called.capacity() + self.faults.bytes() + self.members.bytes();
         self.counted_bytes = (size_of::<Self>() + chunks + runs + alike + self.early.bytes()) as u64;
     }
 
@@ -600,7 +611,7 @@ impl Layout {
     /// several groups at once are far ahead of what they wait for. Where chunks are members of an
     /// archive, it has passed one when it has begun a few others.
     pub(crate) fn passed(&mut self, id: u64, all_came: impl Fn(Extent) -> bool) -> Option<Chunk> {
-        let is_archive = self.members.count() > 0;
+        let is_archive = self.is_archive();
         let run = self.runs.iter_mut().find(|run| run.id == id)?;
         let chunk = self.chunks[*run.begun.front()?];
         let current = run.groups.iter().map(|&(group, _)| group).max()?;
@@ -753,12 +764,6 @@ const GROUP_CROSSED_PAGES: u64 = 160;
 /// in place of 145 MB for six of ten columns with 16. Higher: of a file whose readers have an
 /// index of pages, more is fetched in vain. Source: measured; docs/decisions/0111.
 const CALLS_UNSEEN: u32 = 64;
-
-/// Chunks of the only group of a file that a reader has begun after one that it has passed. Lower:
-/// one whose reader is still in it, or that was fetched behind a row, counts as unread. Higher: of
-/// an archive of which the first bytes of each member are read, more is fetched in vain. Source:
-/// chosen here; as many members are read side by side.
-const BEGUN_NEAR: usize = 8;
 
 /// Chunks that are not fetched whole after one that was not read. Lower: a reader with an index of
 /// pages has more fetched in vain. Higher: a reader of whole chunks that follows waits more often.

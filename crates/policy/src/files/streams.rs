@@ -482,6 +482,12 @@ impl FileReadahead {
         self.streams.find(id).is_some_and(|s| matches!(s.pattern, Pattern::Strided { delta, .. } if delta < 0))
     }
 
+    /// Whether the reader of stream `id` goes forward, and leaves gaps between its reads.
+    pub(crate) fn has_gaps(&self, id: u64) -> bool {
+        let goes = |pattern| !matches!(pattern, Pattern::Forward | Pattern::Strided { delta: ..=0, .. });
+        self.streams.find(id).is_some_and(|s| s.ahead > 0 && goes(s.pattern))
+    }
+
     /// Pages that stream `id` had read in its round when they were last counted.
     pub(crate) fn standing(&self, id: u64) -> u64 {
         self.streams.find(id).map_or(0, |s| s.standing)

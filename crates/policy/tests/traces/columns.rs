@@ -137,3 +137,46 @@ fn an_archive() {
         "A reader looks at the first bytes of an archive, and reads three members in pieces of 132 KiB.",
     );
 }
+
+/// An archive of so many members of five pages each, whose directory was told.
+fn archive(members: u64) -> Reader {
+    let mut reader = Reader::new(STORE, &[5 * members + 10]);
+    reader.hidden("the file is an archive of members of 5 pages", |reader| {
+        reader.tell(Event::Parts { file: FileId(1) });
+        for member in 0..members {
+            let extent = Extent::new(5 * member, 5 * member + 6);
+            reader.tell(Event::Member { file: FileId(1), extent });
+        }
+    });
+    reader
+}
+
+/// Reads the header of each member, and what lies behind it.
+fn take(reader: &mut Reader, members: &[u64]) {
+    for &member in members {
+        let start = 5 * member;
+        reader.get(1, start, start + 1);
+        reader.get(1, start, start + 6);
+    }
+    reader.settle();
+}
+
+#[test]
+fn short_members() {
+    let mut reader = archive(4_000);
+    take(&mut reader, &[3_001, 17, 2_222]);
+    reader.trace.check(
+        "members_that_are_short",
+        "A reader takes members of an archive of 80 MB: each comes with the first read of it.",
+    );
+}
+
+#[test]
+fn a_small_archive() {
+    let mut reader = archive(300);
+    take(&mut reader, &[201, 17, 122, 88, 260, 143, 9, 77, 191, 240]);
+    reader.trace.check(
+        "members_of_a_small_archive",
+        "A reader takes members of an archive of 6 MB: after a few, the rest comes.",
+    );
+}

@@ -45,6 +45,19 @@ fn strided() {
 }
 
 #[test]
+fn headers() {
+    let mut reader = Reader::new(STORE, &[1_300]);
+    for start in (0..60).map(|header| header * 20_992) {
+        reader.get(1, start / 4096, (start + 512_u64).div_ceil(4096));
+    }
+    reader.settle();
+    reader.trace.check(
+        "files_headers",
+        "A reader takes headers of 512 bytes of a file of 5 MiB, 20,992 from one to the next, until the rest comes.",
+    );
+}
+
+#[test]
 fn uneven() {
     let mut reader = Reader::new(STORE, &[10_000]);
     for start in (0..12).map(|record| record * 1_000_000) {

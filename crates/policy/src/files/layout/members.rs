@@ -8,9 +8,10 @@
 //!
 //! An archive is one group, whose columns are its members. Short ones behind each other are one
 //! chunk, until that is long enough: an archive of many files has few chunks, and no gaps between
-//! them.
+//! them. In which pages of it they begin is kept as bits: a read in no order brings its own member
+//! and none beside it (`member_of`).
 //!
-//! The file does not know what is read (`run`). Source: docs/decisions/0114.
+//! The file does not know what is read (`run`). Source: docs/decisions/0114, 0126.
 
 use alloc::vec::Vec;
 
@@ -23,6 +24,8 @@ pub(super) struct Members {
     count: u32,
     /// The last one was short, and is the end of the last chunk.
     was_short: bool,
+    /// For each chunk, the pages of it in which a member begins: the lowest bit is its first page.
+    starts: Vec<u32>,
 }
 
 impl Members {
@@ -45,10 +48,31 @@ impl Members {
         if let Some(last) = chunks.last_mut().filter(is_more) {
             last.extent.end = member.end;
             self.was_short = true;
+            if let (Some(starts), Ok(page)) = (self.starts.last_mut(), (member.start - last.extent.start).try_into()) {
+                *starts |= 1_u32.checked_shl(page).unwrap_or(0);
+            }
         } else if chunks.len() < CHUNKS_MAX {
             chunks.push(chunk);
+            self.starts.push(1);
             self.was_short = is_short;
         }
+    }
+
+    /// The members that begin in the same page of the chunk `nth` of these `chunks` as `read`, to
+    /// their ends: the next one may begin within their last page. Nothing where none begins there.
+    pub(super) fn member_of(&self, read: Extent, nth: usize, chunks: &[Chunk]) -> Option<Extent> {
+        let (starts, chunk) = (*self.starts.get(nth)?, chunks.get(nth)?.extent);
+        let page = u32::try_from(read.start.checked_sub(chunk.start)?).ok()?;
+        let own = starts.checked_shr(page)?;
+        // The lowest bit is that of the read.
+        let next = (own >> 1).trailing_zeros();
+        let end = if own >> 1 == 0 { chunk.end } else { read.start + u64::from(next) + 2 };
+        (own & 1 != 0).then_some(Extent::new(read.start, end.min(chunk.end)))
+    }
+
+    /// Memory that it takes beside itself, in bytes.
+    pub(super) fn bytes(&self) -> usize {
+        self.starts.capacity() * size_of::<u32>()
     }
 }
 
@@ -89,6 +113,22 @@ mod tests {
         let many = chunks(&many);
         assert!(many.len() < 2_400, "{}", many.len());
         assert!(many.windows(2).all(|pair| pair[0].1 == pair[1].0), "without gaps");
+    }
+
+    #[test]
+    fn a_read_at_the_start_of_a_member_names_all_of_it() {
+        let (mut told, mut chunks) = (Members::default(), Vec::new());
+        // Each ends within the page in which the next one begins; two begin in the last one.
+        for (start, end) in [(0, 6), (5, 11), (10, 16), (15, 16), (15, 17), (17, 60)] {
+            told.push(Extent::new(start, end), &mut chunks);
+        }
+        let member = |start: u64, nth| {
+            let found = told.member_of(Extent::new(start, start + 1), nth, &chunks)?;
+            Some((found.start, found.end))
+        };
+        assert_eq!([member(0, 0), member(5, 0), member(10, 0)], [Some((0, 6)), Some((5, 11)), Some((10, 16))]);
+        assert_eq!([member(15, 0), member(17, 1)], [Some((15, 17)), Some((17, 60))], "the last of a chunk");
+        assert_eq!([member(3, 0), member(16, 0), member(59, 1), member(70, 1)], [None; 4], "within a member");
     }
 
     #[test]

@@ -264,6 +264,12 @@ const GROUPS_KEPT: usize = 16;
 /// several runs. Higher: two readers of one file are taken for one. Source: chosen here.
 pub(super) const GROUPS_NEAR: u32 = 4;
 
+/// Chunks of the only group of a file that a reader has begun after one that it has passed. Lower:
+/// one whose reader is still in it, or that was fetched behind a row, counts as unread. Higher: of
+/// an archive of which the first bytes of each member are read, more is fetched in vain. Source:
+/// chosen here; as many members are read side by side.
+pub(super) const BEGUN_NEAR: usize = 8;
+
 /// Places at which reads of a run ended that are remembered. Lower: of many threads that read
 /// through a kernel, some are not found again behind the end of a chunk. Higher: more to compare
 /// with. Source: chosen here; as [`GROUPS_KEPT`].

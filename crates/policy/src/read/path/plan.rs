@@ -4,7 +4,8 @@
 //!   read ──> streams ──> Stream: plan its parts ───────────────> demand what is still absent
 //!               │          a part: hole by hole, each one request;
 //!               │          stops where room or the limit of requests ends
-//!               └──────> Random: with the end of the file, if near (tail) ──> demand its pages
+//!               └──────> Random: with the end of the file, if near (tail), or of the member
+//!                        of an archive that begins there (layout) ──> demand its pages
 //!                                              ──> hot block: across resident pages
 //! ```
 //!
@@ -25,7 +26,7 @@ use super::submit::{DEMAND_PAGES_MAX, Wanted};
 use super::{File, ReadPath};
 use crate::files::hot_block::{self, FileRead};
 use crate::files::layout::Layout;
-use crate::files::scattered::Scattered;
+use crate::files::scattered::{Order, Scattered};
 use crate::files::streams::Shown;
 use crate::files::tail;
 use crate::files::whole::{Whole, parts_of};
@@ -70,15 +71,18 @@ impl ReadPath {
         if found == Found::Absent && next == Next::Random {
             self.read_tail(file, extent, pages);
         }
+        let is_of_run = matches!(next, Next::Stream(run) if Layout::is_run(run));
+        if found == Found::Absent && next != Next::Nothing && !is_of_run {
+            self.read_member(file, extent);
+        }
         if found != Found::Resident {
             self.wait(read, file, extent);
         }
         if found == Found::Absent && next == Next::Random {
             self.read_hot_block(file, extent, pages);
         }
-        let is_of_run = matches!(next, Next::Stream(run) if Layout::is_run(run));
-        if found == Found::Absent && next != Next::Nothing && !is_of_run {
-            self.read_scattered(file, extent, pages);
+        if found == Found::Absent && next != Next::Nothing {
+            self.read_scattered(file, extent, pages, next);
         }
     }
 
@@ -154,6 +158,15 @@ impl ReadPath {
         }
     }
 
+    /// Fetches a read together with the rest of the member of an archive that begins with it.
+    fn read_member(&mut self, file: FileId, read: Extent) {
+        let member = self.files.get(&file).and_then(|f| f.layout.as_ref()?.member_of(read));
+        if let Some(member) = member.filter(|member| member.end > read.end) {
+            // What finds no place is demanded with the read.
+            let _ = self.submit_part(file, Ahead::Nearby, Part::plain(member), read);
+        }
+    }
+
     /// Fetches the hot block that a random read lies in, if there is one.
     fn read_hot_block(&mut self, file: FileId, read: Extent, file_pages: u64) {
         let Some(File { random_pages, .. }) = self.files.get_mut(&file) else { return };
@@ -168,16 +181,26 @@ impl ReadPath {
         }
     }
 
-    /// Fetches the rest of a small file of which enough was read in no order.
-    fn read_scattered(&mut self, file: FileId, read: Extent, file_pages: u64) {
+    /// Fetches the rest of a small file of which enough was read in no order, or with gaps.
+    fn read_scattered(&mut self, file: FileId, read: Extent, file_pages: u64, next: Next) {
         let room_pages = self.budget.capacity_bytes() / PAGE_BYTES;
         let Some(known) = self.files.get_mut(&file).filter(|_| !self.options.rotational) else { return };
+        let is_archive = known.layout.as_ref().is_some_and(|layout| layout.is_archive());
+        let order = match next {
+            _ if is_archive => Order::Members,
+            // A reader of columns says what it wants.
+            Next::Stream(run) if Layout::is_run(run) => return,
+            Next::Stream(stream) if known.layout.is_none() && known.readahead.has_gaps(stream) => Order::Gaps,
+            _ => Order::None,
+        };
         // What the disk has was hardly waited for.
         if known.cached.overlaps(read) {
             return;
         }
-        known.scattered.note(read);
-        let is_worth = known.scattered.is_worth(file_pages, room_pages, |pages| self.link.cost_ns(pages));
+        let member = known.layout.as_ref().and_then(|layout| layout.member_of(read));
+        known.scattered.note(member.unwrap_or(read));
+        let cost_ns = |pages| self.link.cost_ns(pages);
+        let is_worth = known.scattered.is_worth(file_pages, room_pages, order, cost_ns);
         if !is_worth || !self.budget.prefers_nearby() {
             return;
         }
