@@ -7,16 +7,22 @@ import math
 import operator
 import os
 from collections.abc import Sequence
-from typing import Any, SupportsIndex
+from typing import Any, SupportsIndex, TypeGuard
 
 import numpy as np
 
-from foreread import _native
+from foreread import _argsort, _native
 from foreread._file import File, open
 
 #: A file that is copied into an array is read in pieces of so many bytes where it is not one of
 #: this package. Lower costs calls; higher costs memory.
 COPIED_BYTES = 1 << 20
+
+#: Bytes of a page of a region, in which its budget is told.
+PAGE_BYTES = 4096
+
+#: The smallest budget of a region.
+BUDGET_BYTES_MIN = 512 << 10
 
 Shape = SupportsIndex | Sequence[SupportsIndex]
 
@@ -25,16 +31,142 @@ class Array(np.ndarray[Any, Any]):
     """An array whose bytes lie in a region or a view.
 
     It is an ordinary array for numpy and what builds on it. `region` is the memory that it lies
-    in; an array that numpy makes out of it lies in ordinary memory and has none.
+    in; an array that numpy makes out of it lies in ordinary memory and has none. But a copy of
+    what lies in a region, and the indices that sort it, lie in regions like it where they are
+    larger than its budget: of `copy`, `flatten`, `astype` and `argsort`, and of `np.sort`,
+    `np.median` and others that begin with one of these.
     """
 
     #: What the bytes lie in: `Region` has `advise`, `discard`, `set_budget` and `stats`, `View`
     #: has `stats`. None for an array in ordinary memory.
     region: _native.Region | _native.View | None
 
+    #: How regions are made for what is made out of it: the directory, and whether encrypted.
+    _spill: tuple[str | None, bool]
+
     def __array_finalize__(self, obj: Any) -> None:
         region = getattr(obj, "region", None)
         self.region = region if region is not None and _lies_in(self, region) else None
+        self._spill = getattr(obj, "_spill", (None, False))
+
+    def _like(self, shape: Shape, dtype: Any) -> Array | None:
+        """A new array in a region like that of this one, if it is larger than its budget."""
+        of = np.dtype(dtype)
+        budget = self._budget()
+        if of.hasobject or not 0 < budget < math.prod(_sizes(shape)) * of.itemsize:
+            return None
+        spill, encrypted = self._spill
+        return empty(shape, of, budget=budget, spill=spill, encrypted=encrypted)
+
+    def _budget(self) -> int:
+        """The budget of its region, in bytes; 0 without one."""
+        region = self.region
+        return region.stats()["pages_budget"] * PAGE_BYTES if _is_region(region) else 0
+
+    def _copied(self, dtype: Any, order: Any) -> Array | None:
+        """A copy that is larger than the budget, if it is."""
+        column = order == "F" or (
+            order in ("A", "K") and self.flags.f_contiguous and not self.flags.c_contiguous
+        )
+        made = self._like(self.shape[::-1] if column else self.shape, dtype)
+        if made is None:
+            return None
+        made = made.T if column else made
+        _copy(self, made, self._budget() // PAGE_BYTES // 4)
+        return made
+
+    def copy(self, order: Any = "C") -> Any:
+        """As numpy's."""
+        made = self._copied(self.dtype, order)
+        return np.ndarray.copy(self, order) if made is None else made
+
+    def __copy__(self) -> Any:
+        return self.copy("K")
+
+    def __deepcopy__(self, memo: Any, /) -> Any:
+        made = self._copied(self.dtype, "K")
+        return np.ndarray.__deepcopy__(self, memo) if made is None else made
+
+    def flatten(self, order: Any = "C") -> Any:
+        """As numpy's."""
+        made = self._copied(self.dtype, "C") if order == "C" else None
+        return np.ndarray.flatten(self, order) if made is None else made.reshape(-1)
+
+    def astype(
+        self,
+        dtype: Any,
+        order: Any = "K",
+        casting: Any = "unsafe",
+        subok: bool = True,
+        copy: Any = True,
+    ) -> Any:
+        """As numpy's."""
+        of = np.dtype(dtype)
+        is_new = subok and (copy or of != self.dtype) and casting != "same_value"
+        may_be = is_new and np.can_cast(self.dtype, of, casting)
+        made = self._copied(of, order) if may_be else None
+        if made is None:
+            return np.ndarray.astype(self, dtype, order, casting, subok, copy)
+        return made
+
+    def argsort(
+        self, axis: Any = -1, kind: Any = None, order: Any = None, *, stable: bool | None = None
+    ) -> Any:
+        """As numpy's; a stable order where it is larger than the budget."""
+        items: Any = self.reshape(-1) if axis is None and self.flags.c_contiguous else self
+        is_last = items.ndim == 1 or (axis in (-1, items.ndim - 1) and items.flags.c_contiguous)
+        made = None
+        if is_last and items.size and items.dtype.kind not in "VO":
+            made = items._like(items.shape, np.intp)
+        if made is None:
+            return np.ndarray.argsort(self, axis, kind, order, stable=stable)
+        budget = self._budget()
+
+        def beside(count: int, dtype: Any) -> Any:
+            length = max(budget // 2, BUDGET_BYTES_MIN)
+            spill, encrypted = self._spill
+            return empty(count, dtype, budget=length, spill=spill, encrypted=encrypted)
+
+        length = items.shape[-1]
+        rows, found = items.reshape(-1, length), made.reshape(-1, length)
+        if length * (self.itemsize + made.itemsize) > budget // 4:
+            for row, into in zip(rows, found, strict=True):
+                _argsort.argsort(row, budget, beside, into)
+            return made
+        step = max(budget // 4 // (length * (self.itemsize + made.itemsize)), 1)
+        for start in range(0, len(rows), step):
+            part = np.asarray(rows[start : start + step])
+            found[start : start + step] = np.argsort(part, -1, "stable")
+        return made
+
+    def var(
+        self, axis: Any = None, dtype: Any = None, out: Any = None, ddof: Any = 0, **options: Any
+    ) -> Any:
+        """As numpy's, which subtracts the mean from a copy: of a few rows at a time, where all
+        would be larger than the budget."""
+        is_plain = dtype is None and out is None and not options and self.ndim > 0
+        is_real = self.dtype.kind in "biuf" and self.dtype.itemsize != 2
+        if not (is_plain and is_real and 0 < self._budget() < self.nbytes):
+            return np.ndarray.var(self, axis, dtype, out, ddof, **options)
+        of = self.dtype if self.dtype.kind == "f" else np.dtype(float)
+        step = max(self._budget() // 4 * len(self) // (self.size * of.itemsize), 1)
+        parts = (np.asarray(self[start : start + step]) for start in range(0, len(self), step))
+        if axis is not None and (not isinstance(axis, int) or axis not in (0, -self.ndim)):
+            if isinstance(axis, int) and -self.ndim < axis < self.ndim:
+                return np.concatenate([part.var(axis, ddof=ddof) for part in parts])
+            return np.ndarray.var(self, axis, dtype, out, ddof)
+        mean = np.asarray(self).mean(axis)
+        total = sum(np.square(part - mean).sum(axis) for part in parts)
+        count = self.size if axis is None else len(self)
+        return np.true_divide(total, max(count - ddof, 0)).astype(of)[()]
+
+    def std(
+        self, axis: Any = None, dtype: Any = None, out: Any = None, ddof: Any = 0, **options: Any
+    ) -> Any:
+        """As numpy's; see `var`."""
+        if dtype is None and out is None and not options:
+            return np.sqrt(self.var(axis, ddof=ddof))
+        return np.ndarray.std(self, axis, dtype, out, ddof, **options)
 
     def tofile(self, fid: Any, /, sep: str = "", format: str = "%s") -> None:
         """As numpy's. The kernel cannot read the memory of a region, so the bytes are copied."""
@@ -49,6 +181,22 @@ class Array(np.ndarray[Any, Any]):
         step = max(COPIED_BYTES // max(self.itemsize, 1), 1)
         for start in range(0, flat.size, step):
             fid.write(flat[start : start + step].tobytes())
+
+
+def _copy(of: np.ndarray[Any, Any], into: np.ndarray[Any, Any], pages: int) -> None:
+    """Copies an array that lies in a region: where its rows are columns of the other one, in
+    squares that touch so many pages of each."""
+    if of.ndim != 2 or (of.strides[0] < of.strides[1]) == (into.strides[0] < into.strides[1]):
+        np.copyto(into, of, casting="unsafe")
+        return
+    for row in range(0, len(of), pages):
+        for column in range(0, of.shape[1], pages):
+            square = slice(row, row + pages), slice(column, column + pages)
+            np.copyto(into[square], of[square], casting="unsafe")
+
+
+def _is_region(region: Any) -> TypeGuard[_native.Region]:
+    return isinstance(region, _native.Region)
 
 
 def _lies_in(array: np.ndarray[Any, Any], region: _native.Region | _native.View) -> bool:
@@ -67,6 +215,7 @@ def _made(
     flat = np.frombuffer(memoryview(region), dtype, count, offset)
     array: Array = flat.reshape(shape, order=order).view(Array)
     array.region = region
+    array._spill = (None, False)
     return array
 
 
@@ -101,7 +250,9 @@ def empty(
     length = math.prod(sizes) * of.itemsize
     directory = None if spill is None else os.fspath(spill)
     region = _native.Region(length, _native.size(budget), directory, encrypted)
-    return _made(region, of, sizes, 0, "C")
+    array = _made(region, of, sizes, 0, "C")
+    array._spill = (directory, encrypted)
+    return array
 
 
 def zeros(shape: Shape, dtype: Any = float, **options: Any) -> Array:

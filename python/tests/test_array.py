@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import io
 import os
@@ -10,6 +11,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -220,3 +222,108 @@ def test_the_interpreter_exits_with_an_array() -> None:
     )
     run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
     assert (run.returncode, run.stdout) == (0, f"{1 << 22}\n"), run.stderr
+
+
+#: 4 MiB of random numbers, with many equal ones and some that are none.
+def drawn(dtype: str) -> np.ndarray[Any, Any]:
+    rng = np.random.default_rng(1)
+    made = rng.integers(0, 1000, 1 << 19).astype(dtype)
+    made[: 1 << 18] = rng.normal(500, 300, 1 << 18).astype(dtype)
+    if dtype == "f8":
+        made[::10_000] = np.nan
+    return made
+
+
+@pytest.fixture(params=["f8", ">i8"])
+def pair(request: pytest.FixtureRequest) -> tuple[foreread.Array, np.ndarray[Any, Any]]:
+    ordinary = drawn(request.param)
+    array = foreread.empty(ordinary.shape, ordinary.dtype, budget="1MiB")
+    array[:] = ordinary
+    return array, ordinary
+
+
+def test_what_sorts_a_large_one_lies_in_a_region(
+    pair: tuple[foreread.Array, np.ndarray[Any, Any]],
+) -> None:
+    array, ordinary = pair
+    stable = np.argsort(ordinary, kind="stable")
+    found = np.argsort(array)
+    assert found.region is not None and found.region is not array.region
+    assert (found == stable).all()
+    matrix, by_row = array.reshape(2, -1), np.argsort(ordinary.reshape(2, -1), kind="stable")
+    assert (matrix.argsort() == by_row).all()
+    assert (array.reshape(-1, 1024).argsort(-1).region) is not None
+    assert (
+        array.reshape(-1, 1024).argsort() == ordinary.reshape(-1, 1024).argsort(kind="stable")
+    ).all()
+    assert (matrix.argsort(None) == stable).all()
+    # What numpy does by itself, with fewer bytes than the budget.
+    assert array[:1000].argsort().region is None
+    assert (
+        array[: 1 << 15][::2].argsort(kind="stable")
+        == ordinary[: 1 << 15][::2].argsort(kind="stable")
+    ).all()
+    equal = foreread.zeros(1 << 19, "i4", budget="1MiB")
+    assert (equal.argsort() == np.arange(1 << 19)).all()
+
+
+def test_copies_of_a_large_one_lie_in_regions(
+    pair: tuple[foreread.Array, np.ndarray[Any, Any]],
+) -> None:
+    array, ordinary = pair
+    matrix, expected = array.reshape(1024, -1), ordinary.reshape(1024, -1)
+    for made, like in (
+        (np.sort(array), np.sort(ordinary)),
+        (array[::-1].copy(), ordinary[::-1]),
+        (copy.copy(array), ordinary),
+        (copy.deepcopy(matrix), expected),
+        (matrix.T.flatten(), expected.T.flatten()),
+        (matrix.T.copy("K"), expected.T),
+        (matrix.copy("F"), expected),
+        (array.astype("f4"), ordinary.astype("f4")),
+    ):
+        assert made.region is not None and made.region is not array.region
+        assert made.region.stats()["pages_budget"] == 256
+        assert np.array_equal(made, like, equal_nan=True)
+        assert made.dtype == like.dtype
+    assert matrix.copy("F").flags.f_contiguous and matrix.T.copy("K").flags.f_contiguous
+    assert array[:1000].copy().region is None
+    assert array.astype(array.dtype, copy=False) is array
+    with pytest.raises(TypeError):
+        array.astype("i1", casting="safe")
+    usual = ordinary[~np.isnan(ordinary)] if ordinary.dtype.kind == "f" else ordinary
+    array = foreread.empty(usual.shape, usual.dtype, budget="1MiB")
+    array[:] = usual
+    assert np.median(array) == np.median(usual)
+    assert np.percentile(array, [10, 90]).tolist() == np.percentile(usual, [10, 90]).tolist()
+
+
+def test_a_deviation_needs_no_copy() -> None:
+    ordinary = np.random.default_rng(1).normal(5, 2, (1 << 13, 64))
+    array = foreread.empty(ordinary.shape, budget="1MiB")
+    array[:] = ordinary
+    for axis in (None, 0, 1, -1, -2):
+        for ddof in (0, 1):
+            assert np.allclose(np.std(array, axis, ddof=ddof), np.std(ordinary, axis, ddof=ddof))
+            assert np.allclose(array.var(axis, ddof=ddof), ordinary.var(axis, ddof=ddof))
+    assert isinstance(array.std(), np.float64)
+    assert np.std(array, 0, keepdims=True).shape == (1, 64)
+    with pytest.raises(np.exceptions.AxisError):
+        array.var(2)
+
+
+def test_what_sorts_it_needs_little_memory() -> None:
+    # 32 MiB of numbers and as much of indices, beside budgets of 4 MiB.
+    program = """
+import resource, numpy as np, foreread
+array = foreread.empty(4 << 20, budget="4MiB")
+for start in range(0, len(array), 1 << 20):
+    array[start : start + (1 << 20)] = np.random.default_rng(start).random(1 << 20)
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+array.argsort(), np.sort(array), np.median(array), array.std(), np.percentile(array, 9)
+print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) >> 10)
+"""
+    ran = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert int(ran.stdout) < 28
