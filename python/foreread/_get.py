@@ -255,7 +255,7 @@ def to_name(
     """As `to_target`, to a local path, whose directories are made."""
     os.makedirs(os.path.dirname(os.path.abspath(lpath)), exist_ok=True)
     with open(lpath, "wb") as target:
-        return to_target(fs, path, handle, target, callback, data, copies)
+        return to_target(fs, path, handle, target, callback, data, copies, is_ours=True)
 
 
 def to_target(
@@ -266,11 +266,14 @@ def to_target(
     callback: Any,
     data: list[Any] | None = None,
     copies: Copies | Alone | None = None,
+    is_ours: bool = False,
 ) -> bool:
     """Copies a file. If it turns out to be replaced, it is copied once more from its start.
 
     `data` has its bytes, or how it failed, if it was read with others; they are taken from there.
-    `callback` is told of its size and of each piece. Returns whether the copy is complete: it is
+    `callback` is told of its size and of each piece. A target that `is_ours` keeps nothing of what
+    is written, so that all pieces come in the same memory: new memory costs as much as a copy, a
+    page at a time. Returns whether the copy is complete: it is
     not where `copies` were stopped.
     """
     copies = copies or Alone()
@@ -279,7 +282,7 @@ def to_target(
         with copies.telling():
             callback.set_size(handle.size)
         try:
-            for piece in _pieces(handle, data):
+            for piece in _pieces(handle, data, is_ours):
                 if copies.stopped.is_set():
                     return False
                 _put(target, piece)
@@ -299,10 +302,17 @@ def to_target(
     return False
 
 
-def _pieces(handle: _native.Handle, data: list[Any] | None) -> Iterator[bytes]:
+def _pieces(
+    handle: _native.Handle, data: list[Any] | None, is_ours: bool
+) -> Iterator[bytes | memoryview]:
     if data is None:
-        for start in range(0, handle.size, COPIED_BYTES):
-            yield handle.read_at(start, COPIED_BYTES)
+        starts = range(0, handle.size, COPIED_BYTES)
+        room = memoryview(bytearray(min(COPIED_BYTES, handle.size) if is_ours else 0))
+        for start in starts:
+            if is_ours:
+                yield room[: handle.read_into(start, room)]
+            else:
+                yield handle.read_at(start, COPIED_BYTES)
         return
     piece = data.pop()
     if isinstance(piece, BaseException):
@@ -310,7 +320,7 @@ def _pieces(handle: _native.Handle, data: list[Any] | None) -> Iterator[bytes]:
     yield piece
 
 
-def _put(target: Any, piece: bytes) -> None:
+def _put(target: Any, piece: bytes | memoryview) -> None:
     """Writes all of a piece. A file without a buffer may take fewer bytes at a time."""
     left = memoryview(piece)
     while left:
