@@ -26,8 +26,8 @@ use std::thread;
 use std::time::Duration;
 
 use foreread_backend::lock::{Mutex, MutexGuard};
-use foreread_backend::{Object, Submitter};
-use foreread_policy::{Chunks, Event, Extent, Found, Nanos, PAGE_BYTES, ReadId, RequestId, Source};
+use foreread_backend::{Key, Object, Submitter};
+use foreread_policy::{Chunks, DirReadahead, Ends, Event, Extent, Found, Nanos, PAGE_BYTES, ReadId, RequestId, Source};
 use foreread_tier::{ObjectId, Watch};
 use smallvec::SmallVec;
 use tokio::runtime::Handle;
@@ -69,6 +69,8 @@ pub(crate) struct Driver {
     /// The memory of the tier that policy knows of, in bytes.
     tier_bytes: AtomicU64,
     next_reader: AtomicU64,
+    /// Files that were closed, and what was read of their ends: the last ones.
+    closed: Mutex<Vec<(Key, Ends)>>,
     /// The chunks of the file whose footer was read last.
     pub(crate) latest_chunks: Mutex<Option<Chunks>>,
     started: Instant,
@@ -101,6 +103,7 @@ impl Driver {
             offers: Arc::default(),
             tier_bytes: AtomicU64::new(0),
             next_reader: AtomicU64::new(1 << 32),
+            closed: Mutex::default(),
             latest_chunks: Mutex::default(),
             started: Instant::now(),
         });
@@ -343,7 +346,20 @@ impl Driver {
             }
             shard.files.rest(opened);
             self.tell(shard, Event::Release { file: opened.id });
+            let ends = opened.uses.take_ends();
+            if !ends.is_empty() && DirReadahead::reads_ends(opened.size()) {
+                let mut closed = self.closed.lock();
+                if closed.len() == CLOSED_MAX {
+                    closed.remove(0);
+                }
+                closed.push((opened.object.key.clone(), ends));
+            }
         });
+    }
+
+    /// The files that were closed since this was asked last, and what was read of their ends.
+    pub(crate) fn take_closed(&self) -> Vec<(Key, Ends)> {
+        std::mem::take(&mut self.closed.lock())
     }
 
     /// A reader is about to be given `pages`, which were resident.
@@ -629,3 +645,7 @@ impl Owner for Driver {
         });
     }
 }
+
+/// Files that were closed and of which policy is not told yet, at most: it is told at the next
+/// open. Lower: some are not told of where many are closed at once. Higher: more memory.
+const CLOSED_MAX: usize = 64;

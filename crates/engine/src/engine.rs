@@ -176,7 +176,7 @@ impl Engine {
     /// Opens an object, pinned to the version that `object` says. No I/O.
     pub fn open(&self, object: &Object) -> File {
         let file = File::open(&self.driver, object);
-        self.directories.opened(object, file.opened().found());
+        self.directories.opened(object, file.opened());
         file
     }
 

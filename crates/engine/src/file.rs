@@ -174,7 +174,7 @@ impl File {
             || (self.driver.now().0, self.opened.id.0, reader, offset, len as u64),
             || (self.size(), self.object().key.as_str().to_owned()),
         );
-        self.opened.uses.asked_by(reader);
+        self.opened.asked(reader, offset, len);
         if let Lookup::Present(pages) = self.opened.table.look_up(offset, len)
             && pages.is_resident()
         {

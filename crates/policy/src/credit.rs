@@ -67,6 +67,11 @@ impl Credit {
         self.left = (self.left + bytes).min(CREDIT_MAX);
     }
 
+    /// Bytes that can be bought.
+    pub(crate) fn left(&self) -> u64 {
+        self.left
+    }
+
     /// Whether so many bytes can be bought.
     pub(crate) fn has(&self, bytes: u64) -> bool {
         self.left >= bytes

@@ -30,6 +30,7 @@
 //! - `fetched_files`: those that were fetched and not opened yet.
 //! - `siblings`: files that come with one that is opened, in no order; `firsts`: which file of
 //!   each directory is opened first.
+//! - `heads`: ends of longer files, because such ends of their siblings were read.
 //! - `companions`: files that are opened in turn, and whose names begin alike, or come back in
 //!   other directories.
 //! - `open_after_lookup`: whether programs open the names that they look up.
@@ -43,7 +44,7 @@
 //! The folder holds no names and no bytes, and does not send requests: the driver does. It does
 //! not evict pages of files; it tells the driver which files are no longer expected. Source:
 //! docs/decisions/0029, 0030, 0034, 0035, 0055, 0056, 0057, 0063,
-//! 0068, 0086, 0088, 0091, 0095, 0100, 0106, 0110, 0116 and 0117.
+//! 0068, 0086, 0088, 0091, 0095, 0100, 0106, 0110, 0116, 0117 and 0124.
 
 pub(crate) mod companions;
 pub(crate) mod confidence;
@@ -51,6 +52,7 @@ pub(crate) mod directory;
 pub(crate) mod event;
 pub(crate) mod fetched_files;
 pub(crate) mod firsts;
+pub(crate) mod heads;
 pub(crate) mod listings_by_name;
 pub(crate) mod next_files;
 pub(crate) mod older;

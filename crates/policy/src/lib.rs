@@ -38,6 +38,7 @@
 //! - `tier`: what a cache on a local disk keeps; a contract of its own.
 //! - `collections`: maps that the folders above stand on.
 //! - `credit`: what guesses may cost.
+//! - `ends`: how much of a file is read from its start on, and up to its end.
 //! - `division`: which part of a budget each engine of a process has; a contract of its own.
 //!
 //! The header of each file names the source of its rule. Each constant states its unit, what a
@@ -51,6 +52,7 @@ mod collections;
 mod credit;
 mod directories;
 mod division;
+mod ends;
 mod files;
 mod names;
 mod queue;
@@ -66,6 +68,7 @@ pub use directories::path::lookups::LEVELS_ABOVE;
 pub use directories::path::renewals::is_in_first_half;
 pub use directories::path::{DirOptions, DirReadahead};
 pub use division::{Division, EngineUse, PartChange};
+pub use ends::Ends;
 pub use files::cached::Cached;
 pub use files::kernel_window::{Chunks, Lengths, kernel_window_bytes, may_begin_call};
 pub use files::window::state::{Bound, StreamState};

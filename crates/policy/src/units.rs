@@ -170,7 +170,7 @@ impl fmt::Display for Records {
 pub const PAGE_PARTS: u64 = 1 << 20;
 
 /// The state in which a read found its pages. The worst page decides.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Found {
     /// At least one page is neither resident nor in flight.
     Absent,

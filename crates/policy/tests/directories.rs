@@ -4,7 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use foreread_policy::{
-    Child, DirAction, DirCounters, DirEvent, DirId, DirOptions, DirReadahead, DirShares, Found, LEVELS_ABOVE, Nanos,
+    Child, DirAction, DirCounters, DirEvent, DirId, DirOptions, DirReadahead, DirShares, Ends, Found, LEVELS_ABOVE,
+    Nanos,
 };
 use proptest::prelude::*;
 
@@ -14,6 +15,8 @@ mod by_name;
 mod companions;
 #[path = "directories/failed.rs"]
 mod failed;
+#[path = "directories/heads.rs"]
+mod heads;
 #[path = "directories/no_order.rs"]
 mod no_order;
 #[path = "directories/renewals.rs"]
@@ -82,6 +85,8 @@ struct Driver {
     fetched: BTreeSet<(u64, u32)>,
     /// In flight, and discarded or opened: they are not ahead when they come.
     dropped: BTreeSet<(u64, u32)>,
+    /// What was fetched of files of which ends were.
+    ends: BTreeMap<(u64, u32), Ends>,
     /// What a program said that may be ahead of it.
     ahead_bytes: Option<u64>,
     rounds: u32,
@@ -111,6 +116,7 @@ impl Driver {
             fetching: BTreeSet::new(),
             fetched: BTreeSet::new(),
             dropped: BTreeSet::new(),
+            ends: BTreeMap::new(),
             ahead_bytes: None,
             rounds: 0,
             requests: 0,
@@ -155,14 +161,14 @@ impl Driver {
                     self.belows.push((dir.0, from, to));
                     self.requests += 1;
                 }
-                DirAction::Fetch { dir, entry } => {
-                    assert!(matches!(self.tree[&dir.0][entry as usize], Child::File { pages, .. } if pages <= 1024));
+                DirAction::Fetch { dir, entry, ends } => {
+                    self.fetches_ends((dir.0, entry), ends);
                     assert!(self.fetching.insert((dir.0, entry)), "fetched while it is being fetched");
                     self.requests += 1;
                 }
                 DirAction::Discard { dir, entry } => {
                     let file = (dir.0, entry);
-                    if !self.fetched.remove(&file) {
+                    if !self.fetched.remove(&file) && !matches!(event, DirEvent::Closed { .. }) {
                         assert!(self.fetching.contains(&file), "{file:?} was not fetched");
                         self.dropped.insert(file);
                     }
@@ -187,11 +193,7 @@ impl Driver {
         let charged = self.policy.charged_bytes();
         let goes_on = matches!(event, DirEvent::Capacity(_)) && self.policy.is_over();
         assert!(charged <= self.options.shares.known_bytes || goes_on, "{charged} bytes are charged");
-        let bytes = |&(dir, entry): &(u64, u32)| match self.tree[&dir][entry as usize] {
-            Child::File { pages, .. } => pages * foreread_policy::PAGE_BYTES,
-            Child::Directory(_) => 0,
-        };
-        let ahead: u64 = self.fetched.iter().map(bytes).sum();
+        let ahead: u64 = self.fetched.iter().map(|&file| self.bytes_ahead(file)).sum();
         assert!(ahead <= self.options.shares.contents_bytes, "{ahead} bytes of files are ahead");
     }
 

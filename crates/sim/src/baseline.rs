@@ -216,6 +216,7 @@ impl<R: Readahead> Policy for Baseline<R> {
             Event::Release { .. }
             | Event::Forget { .. }
             | Event::Prefetch { .. }
+            | Event::PrefetchEnds { .. }
             | Event::Discard { .. }
             | Event::Capacity { .. }
             | Event::Parts { .. }

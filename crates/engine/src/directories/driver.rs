@@ -24,7 +24,7 @@ use std::time::Duration;
 use foreread_backend::lock::Mutex;
 use foreread_backend::{Entry, Key, Object};
 use foreread_policy::{
-    Child, DirAction, DirCounters, DirEvent, DirId, DirOptions, DirReadahead, DirShares, Event, Found, Nanos,
+    Child, DirAction, DirCounters, DirEvent, DirId, DirOptions, DirReadahead, DirShares, Ends, Event, Found, Nanos,
     is_in_first_half,
 };
 use tokio::sync::Notify;
@@ -77,7 +77,7 @@ pub(crate) struct State {
 
 /// What is left to do when the lock is free.
 enum Errand {
-    Fetch { dir: DirId, place: u32, object: Option<Object> },
+    Fetch { dir: DirId, place: u32, object: Option<Object>, ends: Option<Ends> },
     Discard(Object),
 }
 
@@ -181,7 +181,9 @@ impl Directories {
         }
         while let Some(errand) = errands.pop_front() {
             match errand {
-                Errand::Fetch { dir, place, object } => errands.append(&mut self.fetch(dir, place, object)),
+                Errand::Fetch { dir, place, object, ends } => {
+                    errands.append(&mut self.fetch((dir, place), object, ends))
+                }
                 Errand::Discard(object) => discard(&self.driver, &object),
             }
         }
@@ -253,13 +255,13 @@ impl Directories {
                     }
                 }
                 DirAction::ListBelow { dir, from, to } => self.list_below(state, dir, from, to),
-                DirAction::Fetch { dir, entry: place } => {
+                DirAction::Fetch { dir, entry: place, ends } => {
                     let object = state.table.chain(dir).and_then(|chain| match chain.entry(place) {
                         Some(Node::File(object)) => Some(object),
                         _ => None,
                     });
                     state.fetching.insert((dir, place));
-                    state.errands.push_back(Errand::Fetch { dir, place, object });
+                    state.errands.push_back(Errand::Fetch { dir, place, object, ends });
                 }
                 DirAction::Discard { dir, entry: place } => {
                     let chain = state.table.chain(dir);
@@ -446,7 +448,12 @@ impl Directories {
     }
 
     /// Has a file fetched. Returns the errands that follow.
-    fn fetch(self: &Arc<Self>, dir: DirId, place: u32, object: Option<Object>) -> VecDeque<Errand> {
+    fn fetch(
+        self: &Arc<Self>,
+        (dir, place): (DirId, u32),
+        object: Option<Object>,
+        ends: Option<Ends>,
+    ) -> VecDeque<Errand> {
         let asked = Instant::now();
         let (directories, read) = (Arc::clone(self), object.clone());
         let done = move |came| {
@@ -457,7 +464,7 @@ impl Directories {
                 directories.settle(state, dir, place, came);
             });
         };
-        let prefetched = object.map(|object| prefetch(&self.driver, &object, done));
+        let prefetched = object.map(|object| prefetch(&self.driver, &object, ends, done));
         if prefetched == Some(Prefetched::Coming) {
             return VecDeque::new();
         }

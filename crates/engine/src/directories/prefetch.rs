@@ -1,12 +1,14 @@
-//! A file that is fetched whole before a reader opens it.
+//! A file that is fetched before a reader opens it: whole, or its ends.
 
 use std::sync::Arc;
 
 use foreread_backend::Object;
-use foreread_policy::{Event, Found};
+use foreread_policy::{Ends, Event, Extent, Found, PAGE_BYTES};
 
 use crate::driver::Driver;
 use crate::file::File;
+use crate::pages::opened::Opened;
+use crate::pages::pinned::Pages;
 use crate::pages::request::Held;
 use crate::pages::table::Lookup;
 
@@ -21,23 +23,37 @@ pub(crate) enum Prefetched {
     Refused,
 }
 
-/// Has all of `object` fetched, although no reader has asked for it. If it is in flight then,
+/// Has all of `object` fetched, or some `ends` of it, although no reader has asked for it. If it is in flight then,
 /// `done` is told whether it has come, when its requests are over.
 pub(crate) fn prefetch(
     driver: &Arc<Driver>,
     object: &Object,
+    ends: Option<Ends>,
     done: impl FnOnce(bool) + Send + Sync + 'static,
 ) -> Prefetched {
     let file = File::open(driver, object);
     let opened = Arc::clone(file.opened());
-    if opened.found() == Found::Resident {
+    if found(&opened, ends) == Found::Resident {
         return Prefetched::Resident;
     }
-    driver.enter(|shard| driver.tell(shard, Event::Prefetch { file: opened.id }));
-    let Lookup::Present(pages) = opened.table.look_up(0, opened.size() as usize) else { return Prefetched::Refused };
-    let coming: Held = Arc::new(Coming { file: Some(file), done: Some(Box::new(done)) });
+    let wish = match ends {
+        None => Event::Prefetch { file: opened.id },
+        Some(ends) => Event::PrefetchEnds { file: opened.id, ends },
+    };
+    driver.enter(|shard| driver.tell(shard, wish));
+    let file_pages = opened.size().div_ceil(PAGE_BYTES);
+    let parts: Vec<Extent> = ends.map_or_else(|| vec![Extent::new(0, file_pages)], |e| e.extents(file_pages).collect());
+    let mut held = Vec::new();
+    for Extent { start, end } in parts {
+        let (offset, end) = (start * PAGE_BYTES, (end * PAGE_BYTES).min(opened.size()));
+        let Lookup::Present(pages) = opened.table.look_up(offset, (end - offset) as usize) else {
+            return Prefetched::Refused;
+        };
+        held.push(pages);
+    }
+    let coming: Held = Arc::new(Coming { file: Some(file), ends, done: Some(Box::new(done)) });
     driver.enter(|shard| {
-        for folio in pages.folios() {
+        for folio in held.iter().flat_map(Pages::folios) {
             if shard.counts(folio.request.id()) {
                 folio.request.hold(Arc::clone(&coming));
             }
@@ -55,15 +71,21 @@ pub(crate) fn discard(driver: &Arc<Driver>, object: &Object) {
     });
 }
 
+/// How much of it is there, or of its `ends`.
+fn found(opened: &Opened, ends: Option<Ends>) -> Found {
+    ends.map_or_else(|| opened.found(), |ends| opened.found_ends(ends))
+}
+
 /// Held by the requests of a prefetch: dropped when all of them are over.
 struct Coming {
     file: Option<File>,
+    ends: Option<Ends>,
     done: Option<Box<dyn FnOnce(bool) + Send + Sync>>,
 }
 
 impl Drop for Coming {
     fn drop(&mut self) {
-        let came = self.file.take().is_some_and(|file| file.opened().found() == Found::Resident);
+        let came = self.file.take().is_some_and(|file| found(file.opened(), self.ends) == Found::Resident);
         if let Some(done) = self.done.take() {
             done(came);
         }

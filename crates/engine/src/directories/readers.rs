@@ -20,6 +20,7 @@ use crate::directories::listing::Node;
 use crate::directories::marks::Last;
 use crate::directories::name::{self, identity_bytes};
 use crate::directories::table::{Named, Unknown};
+use crate::pages::opened::Opened;
 
 impl Directories {
     /// Opens a directory for reading: a listing that is known and fresh, or one that begins now.
@@ -199,10 +200,18 @@ impl Directories {
         self.enter(|state| state.table.believe_from(Instant::now()));
     }
 
-    /// A reader opens `object`, of which `found` tells how much is resident.
-    pub(crate) fn opened(self: &Arc<Self>, object: &Object, found: Found) {
+    /// A reader opens `object`. Policy is told first which files were closed before.
+    pub(crate) fn opened(self: &Arc<Self>, object: &Object, opened: &Opened) {
+        let (closed, found) = (self.driver.take_closed(), opened.found());
         self.enter(|state| {
+            for (key, ends) in closed {
+                if let Some((dir, entry)) = state.table.place(&key) {
+                    self.tell(state, DirEvent::Closed { dir, entry, ends });
+                }
+            }
             if let Some((dir, place)) = state.table.place(&object.key) {
+                let ends = state.policy.fetched_ends(dir, place);
+                let found = ends.map_or(found, |ends| opened.found_ends(ends));
                 // Its fetch may be decided, and not have begun: another thread is about to.
                 let is_coming = found == Found::Absent && state.fetching.contains(&(dir, place));
                 let found = if is_coming { Found::InFlight } else { found };

@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 
 use foreread_backend::{Object, Positioned};
 use foreread_layout::Access;
-use foreread_policy::{Chunks, Event, Extent, FileId, Found};
+use foreread_policy::{Chunks, Ends, Event, Extent, FileId, Found, PAGE_BYTES};
 use foreread_tier::{ObjectId, Tier};
 
 use crate::pages::table::{Lookup, PageTable};
@@ -119,9 +119,27 @@ impl Opened {
         ranges.into_iter().map(event).collect()
     }
 
+    /// `reader` asks for bytes, which are in the file.
+    pub(crate) fn asked(&self, reader: u64, offset: u64, len: usize) {
+        self.uses.asked_by(reader);
+        self.uses.asked_for(Extent::of_bytes(offset, len as u64), self.size().div_ceil(PAGE_BYTES));
+    }
+
     /// How much of its contents is resident or in flight, as far as one read reaches.
     pub(crate) fn found(&self) -> Found {
-        match self.table.look_up(0, self.size().min(READ_BYTES_MAX) as usize) {
+        self.found_in(0, self.size())
+    }
+
+    /// The same of some of its ends: of the worst of them.
+    pub(crate) fn found_ends(&self, ends: Ends) -> Found {
+        let bytes = |pages: Extent| (pages.start * PAGE_BYTES, pages.pages() * PAGE_BYTES);
+        let pages = self.size().div_ceil(PAGE_BYTES);
+        let found = ends.extents(pages).map(bytes).map(|(offset, len)| self.found_in(offset, len));
+        found.min().unwrap_or(Found::Resident)
+    }
+
+    fn found_in(&self, offset: u64, len: u64) -> Found {
+        match self.table.look_up(offset, len.min(self.size() - offset).min(READ_BYTES_MAX) as usize) {
             Lookup::Present(pages) if pages.is_resident() => Found::Resident,
             Lookup::Present(_) => Found::InFlight,
             Lookup::Absent => Found::Absent,

@@ -1,9 +1,12 @@
 //! What has been done with a file, to be shown: bytes, waits, and the process that read it last.
 //!
-//! Each costs one atomic addition.
+//! Each costs one atomic addition. What is read of the ends of a file costs a load, or an exchange
+//! where it grows.
 
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
+
+use foreread_policy::{Ends, Extent};
 
 /// What has been done with a file so far.
 #[derive(Debug, Default)]
@@ -12,6 +15,8 @@ pub(crate) struct Uses {
     fetched_bytes: AtomicU64,
     late_reads: AtomicU64,
     process: AtomicU64,
+    /// What was read of it from its start on and up to its end, since it was closed last.
+    ends: AtomicU64,
 }
 
 /// The same at a moment.
@@ -37,6 +42,27 @@ impl Uses {
         self.read_bytes.fetch_add(bytes as u64, Relaxed);
     }
 
+    /// A reader asks for `extent` of a file of so many pages.
+    pub(crate) fn asked_for(&self, extent: Extent, file_pages: u64) {
+        let mut before = self.ends.load(Relaxed);
+        loop {
+            // Not written each time: most reads lie within the ends that were read before.
+            let after = pack(unpack(before).read(extent, file_pages));
+            if after == before {
+                return;
+            }
+            match self.ends.compare_exchange_weak(before, after, Relaxed, Relaxed) {
+                Ok(_) => return,
+                Err(now) => before = now,
+            }
+        }
+    }
+
+    /// The file is closed: what was read of its ends.
+    pub(crate) fn take_ends(&self) -> Ends {
+        unpack(self.ends.swap(0, Relaxed))
+    }
+
     /// A reader had to wait for them.
     pub(crate) fn late(&self) {
         self.late_reads.fetch_add(1, Relaxed);
@@ -56,6 +82,14 @@ impl Uses {
         let (read_bytes, fetched_bytes) = (self.read_bytes.load(Relaxed), self.fetched_bytes.load(Relaxed));
         Used { read_bytes, fetched_bytes, late_reads: self.late_reads.load(Relaxed) }
     }
+}
+
+fn pack(ends: Ends) -> u64 {
+    u64::from(ends.head) << 32 | u64::from(ends.tail)
+}
+
+fn unpack(ends: u64) -> Ends {
+    Ends { head: (ends >> 32) as u32, tail: ends as u32 }
 }
 
 #[cfg(test)]

@@ -50,9 +50,12 @@ impl Bounds {
                 let pages = self.files.get(&file).map_or(FILE_PAGES_MAX, |&pages| pages);
                 require(end <= pages, "a read past the end of its file")?;
             }
-            Event::Prefetch { file } | Event::Discard { file } => {
+            Event::Prefetch { file } => {
                 let pages = self.files.get(&file).copied().unwrap_or_default();
-                require(pages <= PREFETCH_PAGES_MAX, "a prefetch, or its end, of more than 64 MiB")?;
+                require(pages <= PREFETCH_PAGES_MAX, "a prefetch of more than 64 MiB")?;
+            }
+            Event::PrefetchEnds { ends, .. } => {
+                require(ends.bytes() <= PREFETCH_PAGES_MAX * PAGE_BYTES, "a prefetch of more than 64 MiB")?;
             }
             Event::Chunk { extent: Extent { start, end }, .. } => {
                 require(start < end && end <= FILE_PAGES_MAX, "a chunk of no page, or beyond 8 EiB")?;
@@ -130,7 +133,7 @@ mod tests {
         assert_eq!(checked(u64::MAX, open(1)), Err("a time of more than 30 years"));
         assert_eq!(checked(1, open(u64::MAX)), Err("a file of more than 8 EiB"));
         assert_eq!(checked(1, open(PREFETCH_PAGES_MAX + 1)), Ok(()));
-        assert_eq!(checked(1, Event::Prefetch { file: FileId(0) }), Err("a prefetch, or its end, of more than 64 MiB"));
+        assert_eq!(checked(1, Event::Prefetch { file: FileId(0) }), Err("a prefetch of more than 64 MiB"));
         assert!(checked(1, Event::Discard { file: FileId(0) }).is_err());
         assert_eq!(checked(1, open(10_000)), Ok(()));
         assert_eq!(checked(1, Event::Prefetch { file: FileId(0) }), Ok(()));

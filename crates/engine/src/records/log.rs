@@ -10,7 +10,7 @@
 //! One line each, fields separated by blanks.
 
 use foreread_policy::{
-    Action, Class, Event, Extent, FileId, Found, Nanos, Options, ReadId, Replacement, RequestId, Source, Touch,
+    Action, Class, Ends, Event, Extent, FileId, Found, Nanos, Options, ReadId, Replacement, RequestId, Source, Touch,
 };
 
 /// How a log begins.
@@ -76,6 +76,7 @@ pub(crate) fn event_text(event: Event) -> String {
         }
         Event::Answered { read } => format!("answered {}", read.0),
         Event::Prefetch { file } => format!("prefetch {}", file.0),
+        Event::PrefetchEnds { file, ends } => format!("prefetch-ends {} {} {}", file.0, ends.head, ends.tail),
         Event::Discard { file } => format!("discard {}", file.0),
         Event::Parts { file } => format!("parts {}", file.0),
         Event::Member { file, extent } => format!("member {} {} {}", file.0, extent.start, extent.end),
@@ -169,6 +170,10 @@ pub(crate) fn parse_event(text: &str) -> Option<(Nanos, Event)> {
         },
         ("answered", 1) => Event::Answered { read: ReadId(number(0)?) },
         ("prefetch", 1) => Event::Prefetch { file: FileId(number(0)?) },
+        ("prefetch-ends", 3) => Event::PrefetchEnds {
+            file: FileId(number(0)?),
+            ends: Ends { head: rest[1].parse().ok()?, tail: rest[2].parse().ok()? },
+        },
         ("discard", 1) => Event::Discard { file: FileId(number(0)?) },
         ("parts", 1) => Event::Parts { file: FileId(number(0)?) },
         ("member", 3) => Event::Member { file: FileId(number(0)?), extent: Extent::new(number(1)?, number(2)?) },

@@ -34,6 +34,7 @@ use crate::directories::confidence::Confidence;
 use crate::directories::event::{Child, Name};
 use crate::directories::fetched_files::FetchNumber;
 use crate::directories::firsts::{Firsts, Kinds};
+use crate::directories::heads::Closed;
 use crate::directories::open_run::{OpenRun, Opened};
 use crate::directories::relisting::Relisting;
 use crate::directories::subtree::{LEVELS, Subtree};
@@ -88,6 +89,8 @@ pub(crate) struct Dir {
     pub(crate) unordered: u32,
     /// Files that were opened, each once.
     pub(crate) files_opened: u32,
+    /// What was read of the last files that were closed, of those that are not small.
+    pub(crate) closed: Closed,
     /// Names looked up since the latest listing was requested that it did not answer.
     pub(crate) names: u32,
     /// Names looked up since then that it answered.
@@ -208,12 +211,14 @@ pub(crate) enum Fetched {
     Along,
     /// As the next one of a walk, in a directory where the walk has not opened a file yet.
     Across,
+    /// Only those of its ends that were read of its siblings.
+    Ends,
 }
 
 impl Fetched {
     /// Because of another open, in no order.
     pub(crate) fn is_beside(self) -> bool {
-        matches!(self, Self::Beside | Self::Cousin | Self::Companion | Self::Along)
+        matches!(self, Self::Beside | Self::Cousin | Self::Companion | Self::Along | Self::Ends)
     }
 }
 
@@ -248,6 +253,14 @@ impl Entry {
     /// Whether it is a file that is small enough to be fetched beside one of its kind.
     pub(crate) fn is_short_file(self) -> bool {
         matches!(self.child, Child::File { pages, .. } if (1..=SHORT_PAGES).contains(&pages))
+    }
+
+    /// The length of a file of which ends may be fetched alone, in pages; `None` if it is none.
+    pub(crate) fn pages_with_ends(self) -> Option<u64> {
+        match self.child {
+            Child::File { pages, .. } if may_have_ends(pages) => Some(pages),
+            Child::File { .. } | Child::Directory(_) => None,
+        }
     }
 
     /// The kind of a file, as a set of one.
@@ -432,7 +445,7 @@ impl Dir {
                 Some(state) => {
                     let before = state.bytes();
                     state.child = child;
-                    if state.fetched != Fetched::No {
+                    if !matches!(state.fetched, Fetched::No | Fetched::Ends) {
                         (fetched_before, fetched) = (fetched_before + before, fetched + state.bytes());
                     }
                     if state.opens == Opens::Since {
@@ -530,6 +543,11 @@ impl Dir {
 /// each time that the listing expires, and where these take longer than that it never comes to its
 /// name. Source: docs/decisions/0117.
 const PAGES_MAX: usize = 4;
+
+/// Whether of a file of so many pages ends may be fetched alone.
+pub(crate) fn may_have_ends(pages: u64) -> bool {
+    pages > SMALL_PAGES
+}
 
 /// The largest file that is fetched whole before it is opened, in pages: 256 KiB, which arrives in
 /// no more time than its first byte takes. Lower: larger files cost a round trip each. Higher:

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   Read, Named, Opened, Expected ──> policy ──┬─> List ──────> Listed, once a page, or Failed
-//!   Sought, Met, Capacity, Ttl, Ahead >        ├─> ListFrom ──> the same
+//!   Sought, Met, Capacity, Ttl, Closed ──>     ├─> ListFrom ──> the same
 //!                                              ├─> ListBelow ─> Listed and Along, any number,
 //!                                              │                then ListedBelow
 //!                                              ├─> Fetch ─────> Fetched
@@ -17,6 +17,7 @@
 //! Names, sizes in bytes, versions and requests for segments are the driver's; so are retries.
 //! Source: docs/decisions/0029 and 0034.
 
+use crate::ends::Ends;
 use crate::units::{Class, Found};
 use crate::units::{DirId, Nanos};
 
@@ -136,8 +137,19 @@ pub enum DirEvent<'a> {
         dir: DirId,
         /// Which of its entries.
         entry: u32,
-        /// Whether its contents are resident, or in flight.
+        /// Whether its contents are resident, or in flight; of a file of which only ends were
+        /// fetched ([`crate::DirReadahead::fetched_ends`]), whether these are.
         found: Found,
+    },
+    /// No reader has a file open any more, and some of its ends was read. Told of files of which
+    /// ends may be fetched alone ([`crate::DirReadahead::reads_ends`]).
+    Closed {
+        /// Its directory.
+        dir: DirId,
+        /// Which of its entries.
+        entry: u32,
+        /// What readers were given of it, from its start on and up to its end.
+        ends: Ends,
     },
     /// A program said that files will be opened in this order. Several orders are followed side by
     /// side.
@@ -245,13 +257,15 @@ pub enum DirAction {
         /// The entry after the last one.
         to: u32,
     },
-    /// Fetch a whole file that no reader has opened. If its name is being looked up
+    /// Fetch a file that no reader has opened. If its name is being looked up
     /// ([`DirEvent::Named`]), the fetch answers that, too.
     Fetch {
         /// Its directory.
         dir: DirId,
         /// Which of its entries.
         entry: u32,
+        /// What of it; `None` for all.
+        ends: Option<Ends>,
     },
     /// The file was fetched and is no longer expected: drop its unread pages.
     Discard {

@@ -42,6 +42,7 @@ use crate::directories::confidence::Confidence;
 use crate::directories::directory::{Coming, Dir};
 use crate::directories::event::{DirAction, DirCounters, DirEvent, DirShares};
 use crate::directories::fetched_files::FetchedFiles;
+use crate::directories::heads::Heads;
 use crate::directories::listings_by_name::ListingsByName;
 use crate::directories::older::Older;
 use crate::directories::open_after_lookup::OpenAfterLookup;
@@ -57,6 +58,7 @@ mod beside;
 mod companions;
 mod contents;
 mod crossings;
+mod ends;
 mod listings;
 pub(crate) mod lookups;
 pub(crate) mod renewals;
@@ -122,6 +124,7 @@ pub struct DirReadahead {
     by_name: ListingsByName,
     siblings: Siblings,
     cousins: Cousins,
+    heads: Heads,
     companions: Companions,
     strays: Option<Strays>,
     /// What may be fetched in directories that a walk by name has not opened a file in.
@@ -171,6 +174,7 @@ impl DirReadahead {
             by_name: ListingsByName::default(),
             siblings: Siblings::default(),
             cousins: Cousins::default(),
+            heads: Heads::default(),
             companions: Companions::default(),
             strays: None,
             across: Credit::new(strays::CREDIT_FIRST),
@@ -212,6 +216,7 @@ impl DirReadahead {
             DirEvent::AnsweredByName { there: false } => self.at_once.missed(),
             DirEvent::Sought { dir, from, to } => _ = self.sought(dir, from, to),
             DirEvent::Opened { dir, entry, found } => self.opened(dir, entry, found),
+            DirEvent::Closed { dir, entry, ends } => self.closed((dir, entry), ends),
             DirEvent::Expected { files, ahead_bytes, continues } => {
                 self.told_orders.tell(files, ahead_bytes, continues);
             }

@@ -19,6 +19,7 @@
 //! docs/decisions/0001 (no question to the driver), 0003 (grants), 0017 (Late), 0021 (a first
 //! grant starts a request), 0023 (Join).
 
+use crate::ends::Ends;
 use crate::units::{Class, Extent, FileId, Found, Nanos, ReadId, Records, RequestId, Source, Touch};
 
 /// Something that happened.
@@ -62,6 +63,14 @@ pub enum Event {
     Prefetch {
         /// The file.
         file: FileId,
+    },
+    /// These ends of the file are expected to be read soon, and perhaps no more of it. Fetched as
+    /// a [`Event::Prefetch`] is, without credit.
+    PrefetchEnds {
+        /// The file.
+        file: FileId,
+        /// Which pages.
+        ends: Ends,
     },
     /// The open that a prefetch was made for is no longer expected: prefetched folios that have
     /// arrived and were not touched are dropped.

@@ -268,6 +268,7 @@ impl ReadPath {
             Event::Read { read, file, extent, found, marked } => self.read(now, read, file, extent, found, marked),
             Event::Answered { read } => self.answered(read),
             Event::Prefetch { file } => self.prefetch(file),
+            Event::PrefetchEnds { file, ends } => self.prefetch_ends(file, ends),
             Event::Discard { file } => {
                 let pages = self.files.get(&file).map_or(0, |file| file.pages);
                 let gone = self.budget.discarded(file, pages);

@@ -76,7 +76,7 @@ impl Driver {
                 }
                 DirAction::Trim { dir, to } => drop(self.gone.insert(dir.0, to)),
                 DirAction::ListBelow { .. } | DirAction::Release { .. } => {}
-                DirAction::Fetch { dir, entry } => drop(self.fetching.insert((dir.0, entry))),
+                DirAction::Fetch { dir, entry, .. } => drop(self.fetching.insert((dir.0, entry))),
                 DirAction::Discard { dir, entry } => drop(self.fetched.remove(&(dir.0, entry))),
                 DirAction::Drop { dir } => drop(self.known.remove(&dir.0)),
             }
@@ -163,6 +163,7 @@ fn event_text(event: DirEvent<'_>) -> String {
         DirEvent::AnsweredByName { there } => format!("AnsweredByName {there}"),
         DirEvent::ReadByName { dir, .. } => format!("ReadByName d{}", dir.0),
         DirEvent::Sought { dir, from, to } => format!("Sought d{} [{from},{to})", dir.0),
+        DirEvent::Closed { dir, entry, ends } => format!("Closed d{}/{entry} {}+{}", dir.0, ends.head, ends.tail),
         DirEvent::Opened { dir, entry, found } => format!("Opened d{}/{entry} {found:?}", dir.0),
         DirEvent::Expected { files, ahead_bytes, .. } => format!("Expected {} {ahead_bytes:?}", files.len()),
         DirEvent::Unexpected => "Unexpected".to_owned(),
@@ -185,7 +186,10 @@ fn action_text(action: DirAction) -> String {
         }
         DirAction::ListFrom { dir, from } => format!("List d{} anew from {from}", dir.0),
         DirAction::ListBelow { dir, from, to } => format!("ListBelow d{} [{from},{to})", dir.0),
-        DirAction::Fetch { dir, entry } => format!("Fetch d{}/{entry}", dir.0),
+        DirAction::Fetch { dir, entry, ends: None } => format!("Fetch d{}/{entry}", dir.0),
+        DirAction::Fetch { dir, entry, ends: Some(ends) } => {
+            format!("Fetch d{}/{entry} {}+{}", dir.0, ends.head, ends.tail)
+        }
         DirAction::Discard { dir, entry } => format!("Discard d{}/{entry}", dir.0),
         DirAction::Trim { dir, to } => format!("Trim d{} {to}", dir.0),
         DirAction::Drop { dir } => format!("Drop d{}", dir.0),

@@ -366,6 +366,7 @@ fn event_text(event: Event) -> String {
         }
         Event::Answered { read } => format!("Answered n{}", read.0),
         Event::Prefetch { file } => format!("Prefetch f{}", file.0),
+        Event::PrefetchEnds { file, ends } => format!("PrefetchEnds f{} {}+{}", file.0, ends.head, ends.tail),
         Event::Discard { file } => format!("Discard f{}", file.0),
         Event::Parts { file } => format!("Parts f{}", file.0),
         Event::Member { file, extent } => format!("Member f{} {}", file.0, trace::pages(extent)),

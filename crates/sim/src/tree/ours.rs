@@ -64,7 +64,7 @@ impl Ours {
                     let end = leaves.min(first + parallel as usize * PAGE_LEAVES);
                     Job { dir: number, context, class, what: What::List { first, end } }
                 }
-                DirAction::Fetch { dir, entry } => {
+                DirAction::Fetch { dir, entry, .. } => {
                     Job { dir: dir.0 as u32, context, class: Class::Speculative, what: What::Fetch { entry } }
                 }
                 // Memory is not modelled here, and a disk has no listing of a subtree.

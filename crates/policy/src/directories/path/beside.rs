@@ -48,8 +48,9 @@ impl DirReadahead {
         let is_long = known.get(entry).is_some_and(|state| state.bytes() > LONG_BYTES);
         if is_long && found == Found::Absent && self.fetches.len() < FETCHES_MAX && self.fetches.insert((dir, entry)) {
             self.counters.fetches += 1;
-            self.actions.push_back(DirAction::Fetch { dir, entry });
+            self.actions.push_back(DirAction::Fetch { dir, entry, ends: None });
         }
+        let has_heads = known.closed.expected().is_some();
         let (mut wanted, mut bytes, mut refused) = (Vec::new(), self.fetched.bytes(), 0);
         let after = (entry + 1..known.end()).take(STEPS_MAX / 2);
         let before = (known.gone..entry).rev().take(STEPS_MAX / 2);
@@ -57,7 +58,11 @@ impl DirReadahead {
             if left == 0 || self.fetches.len() + wanted.len() >= FETCHES_MAX {
                 break;
             }
-            let is_likely = |state: &&Entry| state.is_short_file() && known.opened.have(state.kinds());
+            // Of longer ones no more comes than is read of them.
+            let is_likely = |state: &&Entry| {
+                let comes_whole = state.is_small_file() || state.is_short_file() && !has_heads;
+                comes_whole && known.opened.have(state.kinds())
+            };
             let Some(state) = known.get(place).filter(is_likely) else { continue };
             if state.fetched != Fetched::No {
                 left -= u32::from(state.fetched == Fetched::Beside);
@@ -161,8 +166,12 @@ impl DirReadahead {
     }
 
     /// A file that was fetched is not opened.
-    pub(super) fn not_opened(&mut self, fetched: Fetched) {
+    pub(super) fn not_opened(&mut self, file: FileRef, fetched: Fetched) {
         match fetched {
+            Fetched::Ends => {
+                self.heads.lost(file);
+                self.heads.confidence.missed();
+            }
             Fetched::Beside => self.siblings.missed(),
             Fetched::Cousin => self.cousins.confidence.missed(),
             Fetched::No | Fetched::Ahead | Fetched::Across | Fetched::Companion | Fetched::Along => {}

@@ -10,6 +10,8 @@
 //!     its siblings          the second file opened in a directory      8, 64, or as many as
 //!                                                                      were opened there
 //!     its cousins           the same first file in two directories     4, 32
+//!     heads of others       two longer files closed, and opened as     4, 64 (`ends`)
+//!                           for a walk or siblings
 //!     a lookup              programs open what they look up            the file itself
 //!
 //!   predicted ──fetch──> fetched ──opened──────────────────────> a hit
@@ -41,6 +43,7 @@
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
+use super::ends::Order;
 use super::{DirReadahead, STEPS_MAX};
 use crate::directories::companions::Rule;
 use crate::directories::directory::{Dir, Entry, Fetched, Opens};
@@ -53,6 +56,7 @@ use crate::directories::siblings::{Dense, Return};
 use crate::directories::steps::Listings;
 use crate::directories::strays::cost_across;
 use crate::directories::walk::Walk;
+use crate::ends::Ends;
 use crate::units::{DirId, Found};
 
 /// How much more may be ahead of readers.
@@ -144,6 +148,11 @@ impl DirReadahead {
             (Fetched::Across, Found::InFlight | Found::Resident) => self.across.hit(cost_across(bytes)),
             (Fetched::Across, Found::Absent)
             | (Fetched::No | Fetched::Ahead | Fetched::Companion | Fetched::Along, _) => {}
+            (Fetched::Ends, Found::Absent) => {
+                self.heads.lost((dir, entry));
+                self.heads.confidence.missed();
+            }
+            (Fetched::Ends, _) => self.heads.confidence.hit(found == Found::InFlight),
         }
         // A file that was looked up first was no prediction, and a sibling none of a walk.
         let fetched = fetched && !named && !beside;
@@ -187,7 +196,10 @@ impl DirReadahead {
                 self.siblings.used_among(bytes, is_small, dense);
             }
         }
-        if is_short && !is_left {
+        let heads = Order { steps, in_order, stays: stays && is_new, dense: ahead };
+        if !is_small && self.fetch_heads((dir, entry), heads) {
+            // What is read of its siblings is known.
+        } else if is_short && !is_left {
             self.fetch_siblings((dir, entry), stays && is_new, ahead, found);
         }
         // What another guess brought is left to that one.
@@ -247,6 +259,7 @@ impl DirReadahead {
             }
             Fetched::Cousin => self.cousins.credit.refused(cost_across(state.bytes())),
             Fetched::Across => self.across.refused(cost_across(state.bytes())),
+            Fetched::Ends => self.heads.refused(file),
             Fetched::Companion | Fetched::Along => {
                 let (is_small, bytes) = (state.is_small_file(), state.bytes());
                 self.companions.paid(bytes, is_small, fetched, false);
@@ -257,8 +270,9 @@ impl DirReadahead {
 
     /// A fetched file is no longer expected, and its entry is gone.
     pub(super) fn discarded(&mut self, file: FileRef, state: Entry) {
-        self.fetched.left(state.fetched == Fetched::Beside, state.bytes());
-        self.not_opened(state.fetched);
+        let bytes = if state.fetched == Fetched::Ends { self.heads_bytes(file) } else { state.bytes() };
+        self.fetched.left(is_apart(state.fetched), bytes);
+        self.not_opened(file, state.fetched);
         self.actions.push_back(DirAction::Discard { dir: file.0, entry: file.1 });
     }
 
@@ -363,7 +377,7 @@ impl DirReadahead {
             let has = |file, number| is_fetched_as(dirs, file, number);
             let Some(file @ (dir, entry)) = self.fetched.oldest(is_over, has) else { return };
             let fetched = self.take_fetched(file);
-            self.not_opened(fetched);
+            self.not_opened(file, fetched);
             self.actions.push_back(DirAction::Discard { dir, entry });
         }
     }
@@ -408,23 +422,26 @@ impl DirReadahead {
 
     pub(super) fn fetch_as(&mut self, file @ (dir, entry): FileRef, fetched: Fetched) {
         let Some(state) = self.dirs.get(&dir).and_then(|dir| dir.get(entry)) else { return };
-        let (dirs, bytes) = (&self.dirs, state.bytes());
+        let ends = if fetched == Fetched::Ends { self.heads.bought(file) } else { None };
+        let (dirs, bytes) = (&self.dirs, ends.map_or(state.bytes(), Ends::bytes));
         let has = |file, number| is_fetched_as(dirs, file, number);
-        let number = self.fetched.push(file, fetched == Fetched::Beside, bytes, has);
+        let number = self.fetched.push(file, is_apart(fetched), bytes, has);
         if let Some(state) = self.dirs.get_mut(&dir).and_then(|dir| dir.entry(entry)) {
             (state.fetched, state.number) = (fetched, number);
         }
         self.counters.fetches += 1;
         self.fetches.insert(file);
-        self.actions.push_back(DirAction::Fetch { dir, entry });
+        self.actions.push_back(DirAction::Fetch { dir, entry, ends });
     }
 
     /// A file no longer counts as fetched. Returns how it did.
     pub(super) fn take_fetched(&mut self, (dir, entry): FileRef) -> Fetched {
         let Some(state) = self.dirs.get_mut(&dir).and_then(|dir| dir.entry(entry)) else { return Fetched::No };
         let fetched = core::mem::take(&mut state.fetched);
+        let bytes = state.bytes();
         if fetched != Fetched::No {
-            self.fetched.left(fetched == Fetched::Beside, state.bytes());
+            let bytes = if fetched == Fetched::Ends { self.heads_bytes((dir, entry)) } else { bytes };
+            self.fetched.left(is_apart(fetched), bytes);
         }
         fetched
     }
@@ -434,6 +451,11 @@ impl DirReadahead {
         let (now, ttl) = (self.now, self.options.ttl);
         move |dir| dir.is_known(now, ttl)
     }
+}
+
+/// Whether a file is bounded by what it is bought with, and not by a number.
+fn is_apart(fetched: Fetched) -> bool {
+    matches!(fetched, Fetched::Beside | Fetched::Ends)
 }
 
 /// Whether a file was fetched with this number, and not opened.

@@ -24,6 +24,7 @@
 use super::room::first_bytes;
 use super::submit::{DEMAND_PAGES_MAX, Wanted};
 use super::{File, ReadPath};
+use crate::ends::Ends;
 use crate::files::hot_block::{self, FileRead};
 use crate::files::layout::Layout;
 use crate::files::scattered::{Order, Scattered};
@@ -246,10 +247,21 @@ impl ReadPath {
     /// not small, as far as there is credit as well.
     pub(super) fn prefetch(&mut self, file: FileId) {
         let Some(&File { pages, .. }) = self.files.get(&file) else { return };
-        let mut from = 0;
-        while from < pages {
+        self.prefetch_extent(file, Extent::new(0, pages), Whole::is_bought(pages));
+    }
+
+    /// Submits the absent pages of these ends of `file`, in the same way: they are paid for.
+    pub(super) fn prefetch_ends(&mut self, file: FileId, ends: Ends) {
+        let Some(&File { pages, .. }) = self.files.get(&file) else { return };
+        ends.extents(pages).for_each(|extent| self.prefetch_extent(file, extent, false));
+    }
+
+    /// Submits the absent pages of `extent`; if it `is_long`, as far as there is credit.
+    fn prefetch_extent(&mut self, file: FileId, extent: Extent, is_long: bool) {
+        let mut from = extent.start;
+        while from < extent.end {
             // A search never goes farther than a request, so that a file may be of any size.
-            let near = |start: u64| Extent::new(start, pages.min(start + DEMAND_PAGES_MAX));
+            let near = |start: u64| Extent::new(start, extent.end.min(start + DEMAND_PAGES_MAX));
             let Some(first) = self.budget.next_hole(file, near(from)) else {
                 from = near(from).end;
                 continue;
@@ -260,7 +272,6 @@ impl ReadPath {
             if full || !self.make_room(first_bytes(hole, None), false) {
                 return;
             }
-            let is_long = Whole::is_bought(pages);
             if is_long && !self.whole.buys(hole) {
                 return;
             }
