@@ -182,7 +182,7 @@ impl Directories {
         while let Some(errand) = errands.pop_front() {
             match errand {
                 Errand::Fetch { dir, place, object, ends } => {
-                    errands.append(&mut self.fetch((dir, place), object, ends))
+                    errands.append(&mut self.fetch((dir, place), object, ends));
                 }
                 Errand::Discard(object) => discard(&self.driver, &object),
             }

@@ -7,6 +7,7 @@ mod columns;
 mod directories;
 mod directory_panics;
 mod faults;
+mod heads;
 mod local;
 mod looks;
 mod model;

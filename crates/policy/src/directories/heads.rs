@@ -14,8 +14,8 @@
 //! A program that asks what files are reads a little of each, and waits for a round trip at each
 //! open. How much it reads is known once it has closed a few. Ends of files are bought with credit
 //! (`credit`) and pay it back when they have been read, not when the file is opened: a program
-//! that opens files and reads none spends the first credit. What is read of a file of which nothing
-//! was bought earns a little.
+//! that opens files and reads none spends the first credit. What is read of a file of which
+//! nothing was bought earns a little.
 //!
 //! *Invariant:* what is fetched so and not read never exceeds the credit that was given.
 //!
@@ -53,13 +53,26 @@ impl Closed {
             return None;
         }
         let likely = |of: fn(&Ends) -> u32| {
-            let least = last.iter().map(of).min().unwrap_or(0);
-            let most = last.iter().map(of).max().unwrap_or(0);
-            most.min(least.saturating_mul(ALIKE)).min(END_PAGES_MAX)
+            let shortest = last.iter().map(of).min().unwrap_or(0);
+            let longest = last.iter().map(of).max().unwrap_or(0);
+            longest.min(shortest.saturating_mul(ALIKE)).min(END_PAGES_MAX)
         };
         let ends = Ends { head: likely(|ends| ends.head), tail: likely(|ends| ends.tail) };
         (!ends.is_empty()).then_some(ends)
     }
+}
+
+/// How a reader has come to a file.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Way {
+    /// Steps in one direction, negative for backward ones.
+    pub(crate) steps: i32,
+    /// So many that the next files are likely to be opened in it.
+    pub(crate) in_order: bool,
+    /// The open before was in the same directory, and the file was not opened before.
+    pub(crate) stays: bool,
+    /// How much of the directory was opened before.
+    pub(crate) dense: Dense,
 }
 
 /// What fetching heads has gained lately, and how much more it may cost.
@@ -86,6 +99,11 @@ impl Default for Heads {
 }
 
 impl Heads {
+    /// Whether the credit suffices for all of these ends.
+    pub(crate) fn affords(&self, ends: Ends) -> bool {
+        self.credit.has(cost(ends))
+    }
+
     /// Buys these ends of a file, or as much of them as the credit suffices for; of the file
     /// itself there are so many pages.
     pub(crate) fn buy(&mut self, file: FileRef, ends: Ends, file_pages: u64) -> Option<Ends> {
@@ -123,18 +141,14 @@ impl Heads {
     /// whether some was bought, and not read.
     pub(crate) fn closed(&mut self, file: FileRef, ends: Ends, dense: Dense) -> bool {
         self.closed.add(ends);
-        match self.bought.remove(&file) {
-            Some(bought) => {
-                let common = bought.common(ends);
-                self.credit.hit(if common == bought { cost(bought) } else { common.bytes() });
-                common != bought
-            }
-            None => {
-                let bytes = ends.within(u64::MAX, u64::from(END_PAGES_MAX) * PAGE_BYTES).bytes();
-                self.credit.used_among(bytes, dense.opened.into(), dense.files.into());
-                false
-            }
-        }
+        let Some(bought) = self.bought.remove(&file) else {
+            let bytes = ends.within(u64::MAX, u64::from(END_PAGES_MAX) * PAGE_BYTES).bytes();
+            self.credit.used_among(bytes, dense.opened.into(), dense.files.into());
+            return false;
+        };
+        let common = bought.common(ends);
+        self.credit.hit(if common == bought { cost(bought) } else { common.bytes() });
+        common != bought
     }
 }
 
@@ -198,7 +212,9 @@ mod tests {
 
     fn expected(heads: &[u32]) -> Option<u32> {
         let mut closed = Closed::default();
-        heads.iter().for_each(|&head| closed.add(Ends { head, tail: 0 }));
+        for &head in heads {
+            closed.add(Ends { head, tail: 0 });
+        }
         closed.expected().map(|ends| ends.head)
     }
 

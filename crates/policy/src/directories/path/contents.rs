@@ -43,12 +43,12 @@
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
-use super::ends::Order;
 use super::{DirReadahead, STEPS_MAX};
 use crate::directories::companions::Rule;
 use crate::directories::directory::{Dir, Entry, Fetched, Opens};
 use crate::directories::event::DirAction;
 use crate::directories::fetched_files::FetchNumber;
+use crate::directories::heads::Way;
 use crate::directories::next_files::next_files;
 use crate::directories::open_order::FileRef;
 use crate::directories::open_run::OpenRun;
@@ -196,8 +196,8 @@ impl DirReadahead {
                 self.siblings.used_among(bytes, is_small, dense);
             }
         }
-        let heads = Order { steps, in_order, stays: stays && is_new, dense: ahead };
-        if !is_small && self.fetch_heads((dir, entry), heads) {
+        let way = Way { steps, in_order, stays: stays && is_new, dense: ahead };
+        if !is_small && self.fetch_heads((dir, entry), way) {
             // What is read of its siblings is known.
         } else if is_short && !is_left {
             self.fetch_siblings((dir, entry), stays && is_new, ahead, found);

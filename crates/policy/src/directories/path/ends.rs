@@ -20,24 +20,11 @@ use super::contents::FETCHES_MAX;
 use super::{DirReadahead, STEPS_MAX};
 use crate::directories::directory::{Fetched, Opens, may_have_ends};
 use crate::directories::event::DirAction;
-use crate::directories::heads::HEADS_FIRST;
+use crate::directories::heads::{HEADS_FIRST, Way};
 use crate::directories::open_order::FileRef;
 use crate::directories::siblings::Dense;
 use crate::ends::Ends;
 use crate::units::{DirId, PAGE_BYTES};
-
-/// How a reader has come to a file.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Order {
-    /// Steps in one direction, negative for backward ones.
-    pub(super) steps: i32,
-    /// So many that the next files are likely to be opened in it.
-    pub(super) in_order: bool,
-    /// The open before was in the same directory, and the file was not opened before.
-    pub(super) stays: bool,
-    /// How much of the directory was opened before.
-    pub(super) dense: Dense,
-}
 
 impl DirReadahead {
     /// Whether the driver is to tell what was read of a file of so many bytes when it is closed
@@ -66,10 +53,10 @@ impl DirReadahead {
 
     /// A file that is not small is opened. Fetches what is read of its siblings ahead of the
     /// reader, if that is known. Returns whether it is.
-    pub(super) fn fetch_heads(&mut self, (dir, entry): FileRef, order: Order) -> bool {
+    pub(super) fn fetch_heads(&mut self, (dir, entry): FileRef, way: Way) -> bool {
         let Some(known) = self.dirs.get(&dir).filter(|_| self.options.readahead) else { return false };
         let Some(ends) = known.closed.expected().or_else(|| self.heads.closed.expected()) else { return false };
-        let Order { steps, in_order, stays, dense } = order;
+        let Way { steps, in_order, stays, dense } = way;
         if self.refused || !in_order && !stays {
             return true;
         }
@@ -89,8 +76,16 @@ impl DirReadahead {
             if state.fetched != Fetched::No {
                 left -= u32::from(state.fetched == Fetched::Ends);
             } else if state.opens == Opens::Never && !self.fetches.contains(&file) {
-                let ends = ends.within(pages, most.saturating_sub(bytes));
-                let Some(bought) = self.heads.buy(file, ends, pages) else { break };
+                // What does not fit is a second request for the reader: only the next file may be
+                // cut.
+                let ends = ends.within(pages, u64::MAX);
+                let fits = self.heads.affords(ends) && bytes + ends.bytes() <= most;
+                if !fits && bytes > 0 {
+                    break;
+                }
+                let Some(bought) = self.heads.buy(file, ends.within(pages, most.saturating_sub(bytes)), pages) else {
+                    break;
+                };
                 bytes += bought.bytes();
                 left -= 1;
                 wanted.push(file);
