@@ -106,7 +106,7 @@ const TIME_NS_MAX: u64 = 1_000_000_000_000_000_000;
 
 #[cfg(test)]
 mod tests {
-    use foreread_policy::{Found, ReadId, RequestId};
+    use foreread_policy::{Ends, Found, ReadId, RequestId};
 
     use super::*;
 
@@ -134,7 +134,10 @@ mod tests {
         assert_eq!(checked(1, open(u64::MAX)), Err("a file of more than 8 EiB"));
         assert_eq!(checked(1, open(PREFETCH_PAGES_MAX + 1)), Ok(()));
         assert_eq!(checked(1, Event::Prefetch { file: FileId(0) }), Err("a prefetch of more than 64 MiB"));
-        assert!(checked(1, Event::Discard { file: FileId(0) }).is_err());
+        let ends = |head| Event::PrefetchEnds { file: FileId(0), ends: Ends { head, tail: 0 } };
+        assert!(checked(1, ends(1 << 30)).is_err());
+        assert_eq!(checked(1, ends(2_048)), Ok(()));
+        assert_eq!(checked(1, Event::Discard { file: FileId(0) }), Ok(()));
         assert_eq!(checked(1, open(10_000)), Ok(()));
         assert_eq!(checked(1, Event::Prefetch { file: FileId(0) }), Ok(()));
         assert_eq!(checked(1, read(0, 5, 5)), Err("a read of no page"));
