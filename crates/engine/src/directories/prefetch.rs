@@ -23,8 +23,8 @@ pub(crate) enum Prefetched {
     Refused,
 }
 
-/// Has all of `object` fetched, or some `ends` of it, although no reader has asked for it. If it is
-/// in flight then, `done` is told whether it has come, when its requests are over.
+/// Has all of `object` fetched, or some `ends` of it, although no reader has asked for it. If it
+/// is in flight then, `done` is told whether it has come, when its requests are over.
 pub(crate) fn prefetch(
     driver: &Arc<Driver>,
     object: &Object,
