@@ -177,10 +177,10 @@ impl ReadPath {
         (part, part > even || is_tight)
     }
 
-    /// Whether parts of `part` pages, of `streams` that may be `room` pages ahead, differ from each
-    /// other. Those of several readers that began together would end together, and the link would
-    /// idle until the next ones have their first byte. It would seem to carry less than it does,
-    /// and be given less.
+    /// Whether parts of `part` pages, of `streams` that may be `room` pages ahead, differ from
+    /// each other. Those of several readers that began together would end together, and the link
+    /// would idle until the next ones have their first byte. It would seem to carry less than it
+    /// does, and be given less.
     ///
     /// Not where memory is short: the longer ones of them would not fit. Nor where a part takes
     /// several times as long as its first byte: the link hardly idles.
