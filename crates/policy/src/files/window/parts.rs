@@ -51,6 +51,7 @@ impl Part {
 
 /// How far a stream may go just now.
 #[derive(Debug, Clone, Copy)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own, in any combination")]
 pub(crate) struct Limits {
     /// The file's length.
     pub(crate) file_pages: u64,
