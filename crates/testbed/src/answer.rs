@@ -13,9 +13,9 @@ use std::sync::Arc;
 
 use http::header::{
     ACCEPT_RANGES, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, ETAG, HeaderMap, HeaderValue,
-    LAST_MODIFIED, RANGE, RETRY_AFTER,
+    LAST_MODIFIED, LOCATION, RANGE, RETRY_AFTER,
 };
-use http::{Response, StatusCode};
+use http::{Response, StatusCode, Uri};
 
 use crate::Effect;
 use crate::objects::Object;
@@ -134,6 +134,21 @@ pub(crate) fn error(s3: bool, status: StatusCode, code: &str, message: &str, ret
     if let Some(seconds) = retry_after {
         answer.headers_mut().insert(RETRY_AFTER, seconds.into());
     }
+    answer
+}
+
+/// A redirect to another host, which does not exist.
+pub(crate) fn redirect(uri: &Uri) -> Answer {
+    let mut answer = Response::new(Payload::Bytes(bytes::Bytes::new()));
+    *answer.status_mut() = StatusCode::TEMPORARY_REDIRECT;
+    answer.headers_mut().insert(LOCATION, header(&format!("http://elsewhere.invalid{uri}")));
+    answer
+}
+
+/// A success that has nothing.
+pub(crate) fn empty() -> Answer {
+    let mut answer = Response::new(Payload::Bytes(bytes::Bytes::new()));
+    answer.headers_mut().insert(CONTENT_LENGTH, HeaderValue::from_static("0"));
     answer
 }
 

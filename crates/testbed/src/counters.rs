@@ -153,6 +153,11 @@ impl Accounts {
         Entry { accounts: Arc::clone(self), sequence, key: (kind == Kind::Get).then(|| key.to_owned()) }
     }
 
+    /// Requests without a complete response.
+    pub(crate) fn in_flight(&self) -> u64 {
+        self.books().counters.in_flight
+    }
+
     pub(crate) fn connected(&self) {
         self.books().counters.connections += 1;
     }

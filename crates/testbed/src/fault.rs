@@ -6,6 +6,10 @@
 //! | effect | what the client sees |
 //! |---|---|
 //! | `status=503` | that status instead of the answer; `retry-after=SECONDS` adds the header |
+//! | `throttle=100` | 503 above so many requests a second; `retry-after=SECONDS` adds the header |
+//! | `crowd=64` | 503 while so many other requests are being answered; `retry-after` as above |
+//! | `redirect` | 307 to the same path of a host that does not exist |
+//! | `empty` | 200 and no body |
 //! | `reset` | the connection is reset before the head of the response |
 //! | `reset-body=64KiB` | the connection is reset after so much of the body |
 //! | `stall`, `stall=2s` | nothing before the head, for ever or for a time |
@@ -35,11 +39,12 @@
 //! | `count=3` | at most 3 in all |
 //!
 //! The first fault of the list that applies to a request happens; only `replace` lets others
-//! happen too.
+//! happen too. A limit applies to the requests that exceed it.
 
 pub(crate) mod plan;
 
 use std::fmt;
+use std::num::NonZeroU32;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -80,6 +85,24 @@ pub enum Effect {
         /// Seconds for the header `Retry-After`.
         retry_after: Option<u64>,
     },
+    /// 503 for the requests above a rate.
+    Throttle {
+        /// Requests a second, with a burst of a tenth of a second.
+        per_second: NonZeroU32,
+        /// Seconds for the header `Retry-After`.
+        retry_after: Option<u64>,
+    },
+    /// 503 while many requests are being answered.
+    Crowd {
+        /// So many others.
+        others: u64,
+        /// Seconds for the header `Retry-After`.
+        retry_after: Option<u64>,
+    },
+    /// A redirect to the same path of a host that does not exist.
+    Redirect,
+    /// A success without a body.
+    Empty,
     /// The connection is reset before the head of the response.
     Reset,
     /// The connection is reset in mid-body.
@@ -144,7 +167,7 @@ pub enum Effect {
 pub enum FaultError {
     /// The first term is no effect.
     #[error(
-        "unknown fault {0:?}: expected one of status, reset, reset-body, stall, stall-body, truncate, short, wrong-range, \
+        "unknown fault {0:?}: expected one of status, throttle, crowd, redirect, empty, reset, reset-body, stall, stall-body, truncate, short, wrong-range, \
          wrong-etag, no-etag, ignore-range, gzip, archived, forbid-missing, slow, repeat-token, endless, garbage, replace"
     )]
     Effect(String),
@@ -211,7 +234,12 @@ impl FromStr for Fault {
         for text in terms {
             let term = Term::new(text);
             match (term.name, &mut fault.effect) {
-                ("retry-after", Effect::Status { retry_after, .. }) => {
+                (
+                    "retry-after",
+                    Effect::Status { retry_after, .. }
+                    | Effect::Throttle { retry_after, .. }
+                    | Effect::Crowd { retry_after, .. },
+                ) => {
                     *retry_after = Some(term.number("a number of seconds")?);
                 }
                 ("for", Effect::StallBody { time, .. }) => *time = Some(term.duration()?),
@@ -224,7 +252,7 @@ impl FromStr for Fault {
                 ("probability", _) => fault.per_million = parse_probability(&term)?,
                 (_, effect) => {
                     let also = match effect {
-                        Effect::Status { .. } => ", retry-after",
+                        Effect::Status { .. } | Effect::Throttle { .. } | Effect::Crowd { .. } => ", retry-after",
                         Effect::StallBody { .. } => ", for",
                         _ => "",
                     };
@@ -247,6 +275,13 @@ fn parse_effect(text: &str) -> Result<Effect, FaultError> {
             }
             return Ok(Effect::Status { status: status as u16, retry_after: None });
         }
+        "throttle" => {
+            let needs = "a number of requests from 1 on";
+            let per_second = u32::try_from(term.number(needs)?).ok().and_then(NonZeroU32::new);
+            let per_second = per_second.ok_or_else(|| term.wrong(needs))?;
+            return Ok(Effect::Throttle { per_second, retry_after: None });
+        }
+        "crowd" => return Ok(Effect::Crowd { others: term.number("a number of requests")?, retry_after: None }),
         "reset-body" => return Ok(Effect::ResetBody { after: term.size()? }),
         "stall-body" => return Ok(Effect::StallBody { after: term.size()?, time: None }),
         "truncate" => return Ok(Effect::Truncate { after: term.size()? }),
@@ -260,6 +295,8 @@ fn parse_effect(text: &str) -> Result<Effect, FaultError> {
             let time = term.value.map(|_| term.duration()).transpose()?;
             return Ok(Effect::Stall { time });
         }
+        "redirect" => Effect::Redirect,
+        "empty" => Effect::Empty,
         "reset" => Effect::Reset,
         "wrong-range" => Effect::WrongRange,
         "wrong-etag" => Effect::WrongEtag,
@@ -345,6 +382,14 @@ impl fmt::Display for Effect {
         match self {
             Self::Status { status, retry_after: None } => write!(f, "status={status}"),
             Self::Status { status, retry_after: Some(seconds) } => write!(f, "status={status},retry-after={seconds}"),
+            Self::Throttle { per_second, retry_after: None } => write!(f, "throttle={per_second}"),
+            Self::Throttle { per_second, retry_after: Some(seconds) } => {
+                write!(f, "throttle={per_second},retry-after={seconds}")
+            }
+            Self::Crowd { others, retry_after: None } => write!(f, "crowd={others}"),
+            Self::Crowd { others, retry_after: Some(seconds) } => write!(f, "crowd={others},retry-after={seconds}"),
+            Self::Redirect => f.write_str("redirect"),
+            Self::Empty => f.write_str("empty"),
             Self::Reset => f.write_str("reset"),
             Self::ResetBody { after } => write!(f, "reset-body={after}"),
             Self::Stall { time: None } => f.write_str("stall"),
@@ -426,6 +471,12 @@ mod tests {
         for spec in [
             "status=503,retry-after=1,every=10",
             "status=500,kind=any,probability=0.25,seed=9",
+            "throttle=100",
+            "throttle=100,retry-after=2,kind=any",
+            "crowd=64",
+            "crowd=64,retry-after=1,kind=get+list",
+            "redirect,every=3",
+            "empty",
             "reset,kind=get+head,key=a/*",
             "reset-body=65536,after=5,count=1",
             "stall",
@@ -453,10 +504,11 @@ mod tests {
     #[test]
     fn errors_say_what_was_expected() {
         let error = |spec: &str| spec.parse::<Fault>().unwrap_err().to_string();
-        assert!(error("").starts_with("unknown fault \"\": expected one of status, reset"));
+        assert!(error("").starts_with("unknown fault \"\": expected one of status, throttle"));
         assert!(error("explode").starts_with("unknown fault \"explode\""));
         assert_eq!(error("status"), "\"status\" needs a status from 400 to 599");
         assert_eq!(error("status=200"), "\"status=200\" needs a status from 400 to 599");
+        assert_eq!(error("throttle=0"), "\"throttle=0\" needs a number of requests from 1 on");
         assert_eq!(error("reset=1"), "\"reset=1\" needs no value");
         assert!(error("reset,retry-after=1").starts_with("unknown term \"retry-after=1\": expected one of kind"));
         assert!(error("status=500,colour=red").ends_with("count, retry-after"));

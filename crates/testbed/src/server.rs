@@ -206,7 +206,7 @@ async fn serve(state: Arc<State>, cut: Cut, request: Request<Incoming>) -> io::R
 
     let (parts, body) = request.into_parts();
     let topic = Topic::of(&parts, state.upstream.is_none().then_some(state.bucket.as_str()));
-    let decision = state.faults.decide(topic.kind, &topic.key);
+    let decision = state.faults.decide(topic.kind, &topic.key, state.accounts.in_flight());
     if decision.replace {
         state.objects.replace(&topic.key);
     }
@@ -227,6 +227,11 @@ async fn serve(state: Arc<State>, cut: Cut, request: Request<Incoming>) -> io::R
             return Err(io::ErrorKind::ConnectionReset.into());
         }
         Some(Effect::Status { status, retry_after }) => answer::status_error(topic.s3, status, retry_after),
+        Some(Effect::Throttle { retry_after, .. } | Effect::Crowd { retry_after, .. }) => {
+            answer::status_error(topic.s3, 503, retry_after)
+        }
+        Some(Effect::Redirect) => answer::redirect(&parts.uri),
+        Some(Effect::Empty) => answer::empty(),
         Some(Effect::Archived) => {
             let message = "The operation is not valid for the object's storage class";
             answer::error(topic.s3, StatusCode::FORBIDDEN, "InvalidObjectState", message, None)

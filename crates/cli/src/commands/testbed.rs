@@ -179,9 +179,9 @@ Then, in another shell:
   curl -s http://127.0.0.1:9000/-/counters                  requests so far, by kind
   curl -X POST http://127.0.0.1:9000/-/counters/reset
 
-A fault is terms separated by commas: what happens (status=503, reset, reset-body=64KiB, stall, stall-body=64KiB, \
-truncate=64KiB, short=100, wrong-range, wrong-etag, no-etag, ignore-range, gzip, archived, forbid-missing, slow=20, \
-replace), then to \
+A fault is terms separated by commas: what happens (status=503, throttle=100, crowd=64, redirect, empty, reset, \
+reset-body=64KiB, stall, stall-body=64KiB, truncate=64KiB, short=100, wrong-range, wrong-etag, no-etag, \
+ignore-range, gzip, archived, forbid-missing, slow=20, replace), then to \
 which requests (kind=get, key=a/*, after=5, every=10, probability=0.1, count=3).";
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! Which fault happens to which request: the state behind a list of faults.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use foreread_device::Random;
 use serde::Serialize;
@@ -21,6 +22,8 @@ struct Armed {
     matched: u64,
     /// Requests that it happened to.
     happened: u64,
+    /// Until when the requests so far use up a rate.
+    used_until: Option<Instant>,
 }
 
 /// The faults of one request.
@@ -49,7 +52,8 @@ impl FaultPlan {
 
     /// Replaces all faults, and forgets what happened before.
     pub(crate) fn set(&self, faults: Vec<Fault>) {
-        let arm = |fault: Fault| Armed { random: Random::new(fault.seed), fault, matched: 0, happened: 0 };
+        let arm =
+            |fault: Fault| Armed { random: Random::new(fault.seed), fault, matched: 0, happened: 0, used_until: None };
         *self.armed() = faults.into_iter().map(arm).collect();
     }
 
@@ -62,12 +66,12 @@ impl FaultPlan {
         self.armed().iter().map(report).collect()
     }
 
-    /// Decides about one request; every fault that matches it counts it, also when another one
-    /// happens.
-    pub(crate) fn decide(&self, kind: Kind, key: &str) -> Decision {
+    /// Decides about one request, which comes while so many `others` are being answered; every
+    /// fault that matches it counts it, also when another one happens.
+    pub(crate) fn decide(&self, kind: Kind, key: &str, others: u64) -> Decision {
         let mut decision = Decision::default();
         for armed in self.armed().iter_mut() {
-            if !armed.fault.matches(kind, key) || !armed.is_due() {
+            if !armed.fault.matches(kind, key) || !armed.is_due() || !armed.is_beyond(others) {
                 continue;
             }
             if armed.fault.effect == Effect::Replace {
@@ -98,7 +102,27 @@ impl Armed {
             && (fault.per_million == 1_000_000 || self.random.chance(fault.per_million))
             && fault.count.is_none_or(|count| self.happened < count)
     }
+
+    /// Whether a request is beyond the limit; where there is none, each is.
+    fn is_beyond(&mut self, others: u64) -> bool {
+        match self.fault.effect {
+            Effect::Crowd { others: most, .. } => others >= most,
+            Effect::Throttle { per_second, .. } => {
+                let now = Instant::now();
+                let until = self.used_until.map_or(now, |until| until.max(now));
+                if until - now > BURST {
+                    return true;
+                }
+                self.used_until = Some(until + Duration::from_secs(1) / per_second.get());
+                false
+            }
+            _ => true,
+        }
+    }
 }
+
+/// How far requests may run ahead of a rate. Zero would refuse two requests of the same instant.
+const BURST: Duration = Duration::from_millis(100);
 
 #[cfg(test)]
 mod tests {
@@ -106,7 +130,7 @@ mod tests {
 
     fn happens(spec: &str, requests: usize) -> Vec<usize> {
         let plan = FaultPlan::new(vec![spec.parse().unwrap()]);
-        (1..=requests).filter(|_| plan.decide(Kind::Get, "k").effect.is_some()).collect::<Vec<_>>()
+        (1..=requests).filter(|_| plan.decide(Kind::Get, "k", 0).effect.is_some()).collect::<Vec<_>>()
     }
 
     #[test]
@@ -131,12 +155,21 @@ mod tests {
     fn the_first_that_is_due_happens_and_replace_goes_with_it() {
         let specs = ["replace,count=1", "status=500,every=2", "reset"];
         let plan = FaultPlan::new(specs.iter().map(|spec| spec.parse().unwrap()).collect());
-        let first = plan.decide(Kind::Get, "k");
+        let first = plan.decide(Kind::Get, "k", 0);
         assert_eq!(first, Decision { replace: true, effect: Some(Effect::Reset) });
-        let second = plan.decide(Kind::Get, "k");
+        let second = plan.decide(Kind::Get, "k", 0);
         assert_eq!(second.effect, Some(Effect::Status { status: 500, retry_after: None }));
         assert!(!second.replace);
         assert_eq!(plan.report()[2].happened, 1);
-        assert_eq!(plan.decide(Kind::Head, "k"), Decision::default());
+        assert_eq!(plan.decide(Kind::Head, "k", 0), Decision::default());
+    }
+
+    #[test]
+    fn a_limit_refuses_what_exceeds_it() {
+        let plan = FaultPlan::new(vec!["throttle=1".parse().unwrap()]);
+        let happens = |others| plan.decide(Kind::Get, "k", others).effect.is_some();
+        assert_eq!([happens(0), happens(0), happens(0)], [false, true, true], "one a second");
+        plan.set(vec!["crowd=2".parse().unwrap()]);
+        assert_eq!([happens(0), happens(1), happens(2)], [false, false, true]);
     }
 }
