@@ -170,7 +170,7 @@ impl Cloud {
         match response::verify(asked, response.status(), response.headers()) {
             Ok(skip) => Ok(response::body(response, key.as_str(), range, skip)),
             Err(Refusal::Failed(error)) => Err(error),
-            Err(Refusal::Mismatch(difference)) => {
+            Err(Refusal::Mismatch(difference) | Refusal::Encoded(difference)) => {
                 let now = self.stat(key).await;
                 Err(response::settle(now, key.as_str(), version, &difference).with_extent(range))
             }

@@ -7,7 +7,10 @@
 //!  200, length = size, same tag                           -> its body from a on, if a is near
 //!  another tag, size or time                              -> Mismatch: the caller asks once more
 //!  another range or length                                -> Transient: it contradicts itself
-//!  a content coding that was not asked for                -> Unsupported: not the stored bytes
+//!  a content coding that was not asked for                -> Encoded: the caller asks once more,
+//!                                                            by HEAD: not the stored bytes, or
+//!                                                            only this time
+//!  416, though the version has these bytes                -> the same
 //! ```
 //!
 //! *Invariant:* [`body`] yields exactly the bytes asked for, in order, or ends with an error.
@@ -21,7 +24,8 @@ use bytes::{Buf, Bytes};
 use futures::Stream;
 use http::StatusCode;
 use http::header::{
-    CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, DATE, ETAG, HeaderMap, HeaderName, LAST_MODIFIED, RETRY_AFTER,
+    CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, DATE, ETAG, HeaderMap, HeaderName, LAST_MODIFIED, LOCATION,
+    RETRY_AFTER,
 };
 
 use crate::Body;
@@ -108,6 +112,8 @@ pub(crate) enum Coding {
 pub(crate) enum Refusal {
     /// It describes another version, though the request was conditional on this one.
     Mismatch(String),
+    /// It has bytes of another coding, and says which.
+    Encoded(String),
     /// Any other reason.
     Failed(Error),
 }
@@ -121,8 +127,7 @@ pub(crate) fn verify(asked: Asked<'_>, status: StatusCode, headers: &HeaderMap) 
         Refusal::Failed(error.with_extent(asked.start..asked.end))
     };
     if let Some(coding) = foreign_coding(asked.coding, asked.object, headers) {
-        let message = format!("the server answers in the content coding {coding}, not in the stored bytes");
-        return Err(fail(ErrorKind::Unsupported, message));
+        return Err(Refusal::Encoded(encoded(coding)));
     }
     if let Some(tag) = &version.tag {
         match asked.tag_header.tag(headers) {
@@ -156,6 +161,11 @@ pub(crate) fn verify(asked: Asked<'_>, status: StatusCode, headers: &HeaderMap) 
     match length {
         Some(length) if length != version.size => {
             Err(Refusal::Mismatch(format!("{length} bytes, not {}", version.size)))
+        }
+        // Storage that honours conditions honours ranges: something on the way encoded it.
+        None if asked.conditions_hold && headers.contains_key(CONTENT_ENCODING) => {
+            let message = "the whole object, in a content coding and without a length, instead of a range";
+            Err(fail(ErrorKind::Transient, String::from(message)))
         }
         None => Err(fail(ErrorKind::Unsupported, String::from("the server ignores ranges and does not tell lengths"))),
         _ if asked.start > SKIP_BYTES_MAX => {
@@ -194,14 +204,14 @@ pub(crate) fn described(range: &Range<u64>, status: StatusCode, headers: &Header
 pub(crate) fn settle(now: Result<Object, Error>, key: &str, version: &Version, difference: &str) -> Error {
     let (kind, message) = match now {
         Ok(object) if object.version == *version => {
-            (ErrorKind::Transient, format!("the response is for another version: {difference}"))
+            (ErrorKind::Transient, format!("the response does not fit the object: {difference}"))
         }
         Ok(_) => (ErrorKind::Changed, format!("the object was replaced: {difference}")),
         Err(error) if error.kind() == ErrorKind::NotFound => {
             (ErrorKind::Changed, String::from("the object was deleted"))
         }
         Err(error) => {
-            let message = format!("the response is for another version ({difference}); {}", error.message());
+            let message = format!("the response does not fit the object ({difference}); {}", error.message());
             let retry_after = error.retry_after();
             return Error::new(error.kind(), Operation::Read, key, message)
                 .with_retry_after(retry_after)
@@ -225,6 +235,14 @@ pub(crate) fn foreign_coding<'h>(coding: Coding, object: &str, headers: &'h Head
     };
     let announced = object.rsplit_once('.').is_some_and(|(_, suffix)| suffixes.contains(&suffix));
     (coding == Coding::Transcoded && !announced).then_some(name)
+}
+
+/// What is wrong with an answer in a content coding, and what to do about it.
+pub(crate) fn encoded(coding: &str) -> String {
+    format!(
+        "the server answers in the content coding {coding}, not in the stored bytes; switch that off for this path at \
+         the server, or at the proxy before it"
+    )
 }
 
 /// The verified body of a response: the bytes after `skip`, as many as the range has.
@@ -289,6 +307,8 @@ pub(crate) struct Rejection {
     pub(crate) code: Option<String>,
     pub(crate) message: Option<String>,
     retry_after: Option<Duration>,
+    /// The host that a redirect leads to.
+    elsewhere: Option<String>,
 }
 
 impl Rejection {
@@ -298,12 +318,13 @@ impl Rejection {
         parse: impl Fn(&[u8]) -> (Option<String>, Option<String>),
     ) -> Self {
         let (status, retry_after) = (response.status(), retry_after(response.headers()));
+        let elsewhere = if status.is_redirection() { host(response.headers()) } else { None };
         // The answer to a HEAD has no body; Azure sends the code in a header as well.
         let header = response.headers().get("x-ms-error-code").and_then(|code| code.to_str().ok()).map(str::to_owned);
         let body = prefix(response).await;
         let (code, message) = parse(&body);
         let code = code.or(header);
-        Self { status, code, message, retry_after }
+        Self { status, code, message, retry_after, elsewhere }
     }
 
     /// What a caller can do about it.
@@ -337,8 +358,19 @@ impl Rejection {
         if matches!(self.code.as_deref(), Some(code) if ARCHIVED.contains(&code)) {
             message.push_str("; the object is archived: restore it before reading");
         }
+        if let Some(host) = &self.elsewhere {
+            message.push_str("; the storage is at ");
+            message.push_str(host);
+            message.push_str(": set the endpoint or the region");
+        }
         Error::new(self.kind(), operation, object, message).with_retry_after(self.retry_after)
     }
+}
+
+/// The host of `Location`; not the rest, which may be signed.
+fn host(headers: &HeaderMap) -> Option<String> {
+    let url = reqwest::Url::parse(headers.get(LOCATION)?.to_str().ok()?).ok()?;
+    Some(url.origin().ascii_serialization())
 }
 
 /// The start of an error's body; empty where it does not arrive.
@@ -420,6 +452,7 @@ mod tests {
         match verify(asked, StatusCode::from_u16(status).unwrap(), &head(fields)) {
             Ok(skip) => format!("skip {skip}"),
             Err(Refusal::Mismatch(_)) => String::from("mismatch"),
+            Err(Refusal::Encoded(_)) => String::from("encoded"),
             Err(Refusal::Failed(error)) => format!("{:?}", error.kind()),
         }
     }
@@ -439,7 +472,7 @@ mod tests {
         }
         assert_eq!(checked(206, &[length, tag], same), "Transient");
         assert_eq!(checked(206, &[range, ("content-length", "9"), tag], same), "Transient");
-        assert_eq!(checked(206, &[range, tag, ("content-encoding", "gzip")], same), "Unsupported");
+        assert_eq!(checked(206, &[range, tag, ("content-encoding", "gzip")], same), "encoded");
         assert_eq!(checked(206, &[range, tag, ("content-encoding", "identity")], same), "skip 0");
         assert_eq!(checked(206, &[range, tag, ("content-encoding", "br")], |a, _| a.coding = Coding::Label), "skip 0");
     }
@@ -450,6 +483,9 @@ mod tests {
         let (length, tag) = (("content-length", "100"), ("etag", "\"t\""));
         assert_eq!(checked(200, &[length, tag], same), "skip 10");
         assert_eq!(checked(200, &[tag], same), "Unsupported");
+        let gzip = [tag, ("content-encoding", "gzip")];
+        let stored = |asked: &mut Asked<'_>, _: &mut Version| asked.coding = Coding::Label;
+        assert_eq!(checked(200, &gzip, stored), "Transient", "encoded on the way");
         assert_eq!(checked(200, &[("content-length", "99"), tag], same), "mismatch");
         let far = |asked: &mut Asked<'_>, _: &mut Version| (asked.start, asked.end) = (1 << 40, (1 << 40) + 1);
         assert_eq!(checked(200, &[length, tag], far), "Unsupported");
@@ -566,7 +602,7 @@ mod tests {
                             let tagged = headers.get("etag").is_some_and(|tag| tag == "\"t\"");
                             assert!(tagged || tag.is_none() || conditions_hold, "another version is taken");
                         }
-                        Err(Refusal::Failed(_) | Refusal::Mismatch(_)) => {}
+                        Err(Refusal::Failed(_) | Refusal::Encoded(_) | Refusal::Mismatch(_)) => {}
                     }
                 }
             }

@@ -20,7 +20,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use http::header::{
-    ACCEPT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderValue, IF_MATCH, IF_UNMODIFIED_SINCE, RANGE,
+    ACCEPT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, ETAG, HeaderMap, HeaderValue, IF_MATCH, IF_UNMODIFIED_SINCE,
+    LAST_MODIFIED, RANGE,
 };
 use http::{Method, StatusCode};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
@@ -132,7 +133,9 @@ impl Web {
         }
         let status = response.status();
         let size = if status.is_success() {
+            // Without a word about a version, an empty answer may be no file's.
             response::number(response.headers(), &CONTENT_LENGTH)
+                .filter(|&size| size > 0 || is_told(response.headers()))
         } else if matches!(status.as_u16(), 400 | 401 | 403 | 405 | 501) {
             // Servers without HEAD, and URLs that are signed for GET only.
             None
@@ -156,8 +159,7 @@ impl Web {
         };
         let headers = response.headers();
         if let Some(coding) = response::foreign_coding(Coding::Transcoded, key, headers) {
-            let message = format!("the server answers in the content coding {coding}, not in the stored bytes");
-            return Err(fail(ErrorKind::Unsupported, &message));
+            return Err(fail(ErrorKind::Unsupported, &response::encoded(coding)));
         }
         let tag = TagHeader::ETag.tag(headers).map(Into::into);
         Ok(Object { key: Key::new(key), version: Version { size, tag, modified: response::last_modified(headers) } })
@@ -168,6 +170,10 @@ impl Web {
         let response = response.map_err(|e| e.with_extent(range.clone()))?;
         if !response.status().is_success() {
             let rejection = Rejection::read(response, |_| (None, None)).await;
+            if rejection.status == StatusCode::RANGE_NOT_SATISFIABLE {
+                let now = self.stat(key).await;
+                return Err(response::settle(now, key, version, "no such range").with_extent(range));
+            }
             return Err(rejection.on(Operation::Read, key).with_extent(range));
         }
         if response.status() == StatusCode::OK {
@@ -185,7 +191,7 @@ impl Web {
         match response::verify(asked, response.status(), response.headers()) {
             Ok(skip) => Ok(response::body(response, key, range, skip)),
             Err(Refusal::Failed(error)) => Err(error),
-            Err(Refusal::Mismatch(difference)) => {
+            Err(Refusal::Mismatch(difference) | Refusal::Encoded(difference)) => {
                 Err(response::settle(self.stat(key).await, key, version, &difference).with_extent(range))
             }
         }
@@ -291,6 +297,11 @@ impl Backend for Web {
     fn keep_at_most(&self, bytes: u64) {
         self.indexes().keep_at_most(usize::try_from(bytes).unwrap_or(usize::MAX));
     }
+}
+
+/// Whether a response tells a version, be it a weak one.
+fn is_told(headers: &HeaderMap) -> bool {
+    headers.contains_key(ETAG) || headers.contains_key(LAST_MODIFIED)
 }
 
 /// The headers of a read: its range, conditional on the version.

@@ -27,8 +27,8 @@ pub(crate) struct Listed {
 }
 
 impl Page {
-    /// The direct children of `prefix`, in the order of their names. An object with the prefix's
-    /// own name is a marker of a directory, not a child.
+    /// The direct children of `prefix`, in the order of their names, each once. An object with the
+    /// prefix's own name is a marker of a directory, not a child.
     pub(crate) fn into_list_page(self, prefix: &str) -> ListPage {
         let child = |name: &str| name.strip_prefix(prefix).is_some_and(|rest| !rest.is_empty());
         let objects = self.objects.into_iter().filter_map(|listed| {
@@ -39,6 +39,7 @@ impl Page {
         let mut entries: Vec<_> = objects.collect();
         entries.extend(self.prefixes.into_iter().filter(|name| child(name)).map(Entry::Prefix));
         entries.sort_by(|a, b| a.key().cmp(b.key()));
+        entries.dedup_by(|a, b| a.key() == b.key());
         ListPage { entries, continuation: self.token }
     }
 }
@@ -147,11 +148,17 @@ mod tests {
     }
 
     #[test]
-    fn children_are_sorted_and_markers_left_out() {
+    fn children_are_sorted_and_named_once_and_markers_left_out() {
         let object = |key: &str| Listed { key: key.into(), size: Some(1), ..Listed::default() };
         let page = Page {
-            objects: vec![object("p/"), object("p/b"), object("q"), Listed { size: None, ..object("p/broken") }],
-            prefixes: vec!["p/a/".into(), "p/".into(), "q/".into()],
+            objects: vec![
+                object("p/b"),
+                object("p/"),
+                object("p/b"),
+                object("q"),
+                Listed { size: None, ..object("p/broken") },
+            ],
+            prefixes: vec!["p/a/".into(), "p/".into(), "p/a/".into(), "q/".into()],
             token: Some("t".into()),
         };
         let page = page.into_list_page("p/");

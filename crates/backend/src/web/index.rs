@@ -1,5 +1,5 @@
-//! Parses index pages of nginx, Apache, lighttpd, Caddy and Python's `http.server`: HTML with one
-//! link an entry.
+//! Parses index pages of nginx, Apache, lighttpd, Caddy, rclone and Python's `http.server`: HTML
+//! with one link an entry.
 //!
 //! Not an HTML parser: only the `href` of each `a` counts. Sizes, dates and columns differ from
 //! server to server; the files themselves are asked instead.
@@ -72,7 +72,7 @@ impl Page {
             if self.rest.len() < len && !is_all {
                 return Ok(());
             }
-            if is_index(&self.rest[..self.rest.len().min(HEAD_BYTES_MAX)]) {
+            if is_index(&self.rest[..self.rest.len().min(HEAD_BYTES_MAX)], self.base.path()) {
                 self.state = State::Index;
             } else if is_all || self.rest.len() >= HEAD_BYTES_MAX {
                 return Err(Unread::NoIndex);
@@ -135,14 +135,18 @@ impl Page {
     }
 }
 
-/// Whether a page that begins so is an index.
-fn is_index(head: &[u8]) -> bool {
+/// Whether a page that begins so is an index: its title says that, or is the `path` of the page
+/// itself, as rclone's.
+fn is_index(head: &[u8], path: &str) -> bool {
     let text = String::from_utf8_lossy(head);
+    let path = percent_decode_str(path).decode_utf8_lossy();
+    let is_path = |heading: &str| unescape(heading.split('<').next().unwrap_or_default().trim()) == *path;
     ["<title", "<h1", "<h2"].iter().any(|tag| {
         let at = find_ignoring_case(text.as_bytes(), tag.as_bytes());
         let heading = at.and_then(|at| text[at..].split_once('>')).map(|(_, rest)| rest.trim_start());
         heading.is_some_and(|heading| {
-            HEADINGS.iter().any(|h| heading.get(..h.len()).is_some_and(|start| start.eq_ignore_ascii_case(h)))
+            is_path(heading)
+                || HEADINGS.iter().any(|h| heading.get(..h.len()).is_some_and(|start| start.eq_ignore_ascii_case(h)))
         })
     })
 }
@@ -270,6 +274,17 @@ mod tests {
         let links = links.concat();
         let page = format!("<html><head><title>Index of /pub/</title></head><body>{links}</body></html>");
         children(page.as_bytes(), &Url::parse("http://host:8080/pub/").unwrap()).unwrap()
+    }
+
+    #[test]
+    fn a_page_whose_title_is_its_own_path_is_an_index() {
+        let page = |title: &str| format!("<title>{title}</title><a href=\"..\">up</a><a href=\"b%20c\">b c</a>");
+        for (url, title) in [("http://host/", "/"), ("http://host/a%20&amp/", "/a &amp;amp/")] {
+            let base = Url::parse(url).unwrap();
+            assert_eq!(children(page(title).as_bytes(), &base), Ok(vec![String::from("b c")]), "{title}");
+            assert_eq!(children(page("Welcome").as_bytes(), &base), Err(Unread::NoIndex));
+            assert_eq!(children(page("/elsewhere/").as_bytes(), &base), Err(Unread::NoIndex));
+        }
     }
 
     #[test]

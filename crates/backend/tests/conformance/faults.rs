@@ -53,7 +53,11 @@ async fn a_fault_is_an_error_of_its_kind() {
         ("short=100", ErrorKind::Transient),
         ("wrong-range", ErrorKind::Transient),
         ("wrong-etag", ErrorKind::Transient),
-        ("gzip", ErrorKind::Unsupported),
+        ("gzip", ErrorKind::Transient),
+        ("redirect", ErrorKind::Invalid),
+        ("empty", ErrorKind::Transient),
+        ("garbage", ErrorKind::Transient),
+        ("crowd=0", ErrorKind::Throttled),
         ("archived", ErrorKind::Unsupported),
         ("replace", ErrorKind::Changed),
     ];
@@ -66,7 +70,15 @@ async fn a_fault_is_an_error_of_its_kind() {
             testbed.set_faults(vec![format!("{fault},count=1").parse().unwrap()]);
             let error = read(backend, &object, 1000, 501_000).await.expect_err(fault);
             // An archive shows by its error code, which only S3 sends.
-            let kind = if fault == "archived" && key.as_str() != "object" { ErrorKind::PermissionDenied } else { kind };
+            let is_web = key.as_str() != "object";
+            let kind = match fault {
+                "archived" if is_web => ErrorKind::PermissionDenied,
+                // A web server is asked for the length, which shows that the range is there.
+                "status=416" if is_web => ErrorKind::Transient,
+                // A web server's redirect is followed.
+                "redirect" if is_web => ErrorKind::Transient,
+                _ => kind,
+            };
             assert_eq!(error.kind(), kind, "{fault} from {name}: {error}");
             assert!(error.to_string().contains("[1000, 501000)"), "{fault} from {name}: {error}");
             testbed.set_object(&ObjectSpec::new("object", SIZE));
@@ -115,6 +127,31 @@ async fn a_requested_delay_is_passed_on() {
         let error = read(&*connected.backend, &object, 0, 10).await.unwrap_err();
         assert_eq!(error.retry_after(), Some(Duration::from_secs(7)), "{error}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_answer_in_another_coding_says_what_to_do() {
+    let testbed = testbed(&["gzip"]);
+    let [_, (web, file)] = both(&testbed);
+    let object = web.backend.stat(&file).await.unwrap();
+    let error = read(&*web.backend, &object, 1000, 501_000).await.unwrap_err();
+    assert!(error.to_string().contains("coding gzip, not in the stored bytes; switch that off"), "{error}");
+}
+
+#[tokio::test]
+async fn a_redirect_of_a_signed_request_says_where_the_storage_is() {
+    let testbed = testbed(&["redirect,kind=any"]);
+    let [(s3, key), _] = both(&testbed);
+    let error = s3.backend.stat(&key).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
+    assert!(error.to_string().contains("http://elsewhere.invalid: set the endpoint or the region"), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_empty_answer_to_a_head_is_no_empty_file() {
+    let testbed = testbed(&["empty,kind=head"]);
+    let [_, (web, file)] = both(&testbed);
+    assert_eq!(web.backend.stat(&file).await.unwrap().version.size, SIZE);
 }
 
 #[tokio::test]
