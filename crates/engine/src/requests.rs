@@ -24,6 +24,7 @@ pub(crate) mod filling;
 pub(crate) mod from_tier;
 pub(crate) mod in_place;
 pub(crate) mod joint;
+pub(crate) mod line;
 pub(crate) mod owner;
 pub(crate) mod storage;
 pub(crate) mod unclaimed;

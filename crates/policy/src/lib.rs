@@ -77,6 +77,7 @@ pub use names::{NameId, Names, Next};
 pub use queue::fair_queue::Service;
 pub use queue::hedge::Hedge;
 pub use queue::link::LinkState;
+pub use queue::throttle::Throttle;
 pub use read::event::{Action, Counters, Event};
 pub use read::path::{Memory, Options, ReadPath};
 pub use regions::event::{Advice, RegionAction, RegionCounters, RegionEvent};

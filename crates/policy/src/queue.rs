@@ -16,13 +16,14 @@
 //! - `coalesce`: finds adjacent demand requests that can start as one.
 //! - `concurrency`: finds by trials how many requests at a time the storage makes use of.
 //! - `hedge`: says when a request is late, and whether a second request may be sent.
+//! - `throttle`: says how many requests a second storage is given that has refused some.
 //!
 //! *Invariants:* a request starts once. Before that it holds no memory for its bytes, and then
 //! only what it was granted.
 //!
 //! The folder does not choose what to fetch (`files`), does not charge memory (`residency`), and
 //! does not retry (the engine, docs/decisions/0004). It does not know where files lie on a disk.
-//! Source: docs/decisions/0003, 0017, 0021, 0022, 0023, 0026, 0027.
+//! Source: docs/decisions/0003, 0017, 0021, 0022, 0023, 0026, 0027, 0128.
 
 pub(crate) mod arm;
 pub(crate) mod coalesce;
@@ -33,4 +34,5 @@ pub(crate) mod hedge;
 pub(crate) mod link;
 pub(crate) mod probe;
 pub(crate) mod requests;
+pub(crate) mod throttle;
 pub(crate) mod throughput;

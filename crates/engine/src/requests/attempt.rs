@@ -35,19 +35,36 @@ pub(crate) struct Failure {
     retry_after: Option<Duration>,
     /// The process was stopped while the attempt was under way.
     stopped: bool,
+    /// How long it waited for its turn before, while the storage took other requests.
+    waited: Duration,
 }
 
 impl Failure {
+    /// The same, of an attempt that waited for its turn before, while the storage took others.
+    pub(crate) fn after(self, waited: Duration) -> Self {
+        Self { waited, ..self }
+    }
+
+    /// The attempt failed, and another one would.
+    pub(crate) fn lasting(error: Error) -> Self {
+        Self { retryable: false, ..Self::passing(error) }
+    }
+
+    /// If the storage refused it for being one request too many: the wait that it asked for.
+    pub(crate) fn throttled(&self) -> Option<Option<Duration>> {
+        (self.error.kind() == ErrorKind::Throttled).then_some(self.retry_after)
+    }
+
     /// The attempt failed, and another one may not.
     pub(crate) fn passing(error: Error) -> Self {
-        Self { error, retryable: true, retry_after: None, stopped: false }
+        Self { error, retryable: true, retry_after: None, stopped: false, waited: Duration::ZERO }
     }
 }
 
 impl From<backend::Error> for Failure {
     fn from(error: backend::Error) -> Self {
         let (retryable, retry_after) = (error.kind().is_retryable(), error.retry_after());
-        Self { retryable, retry_after, error: error.into(), stopped: false }
+        Self { retryable, retry_after, error: error.into(), stopped: false, waited: Duration::ZERO }
     }
 }
 
@@ -86,12 +103,14 @@ pub(crate) struct Backoff {
     patience: Duration,
     attempts: u32,
     seed: u64,
+    /// The storage has refused a request for being one too many.
+    throttled: bool,
 }
 
 impl Backoff {
     /// Gives up `patience` after `began`. Different seeds wait differently.
     pub(crate) fn new(began: Instant, patience: Duration, seed: u64) -> Self {
-        Self { began, patience, attempts: 0, seed }
+        Self { began, patience, attempts: 0, seed, throttled: false }
     }
 
     /// Something has come of the request at `moment`: patience counts from then on.
@@ -104,11 +123,19 @@ impl Backoff {
         self.began
     }
 
+    /// Whether the storage has refused a request for being one too many.
+    pub(crate) fn was_throttled(&self) -> bool {
+        self.throttled
+    }
+
     /// Waits before the next attempt. If there is to be none, returns the error.
     pub(crate) async fn wait(&mut self, failure: Failure) -> Result<(), Error> {
         if !failure.retryable {
             return Err(failure.error);
         }
+        self.throttled |= failure.throttled().is_some();
+        // In the line it did not wait for the storage.
+        self.began = (self.began + failure.waited).min(Instant::now());
         // A stopped process has not waited, and what it waited for may be lost since long ago.
         if failure.stopped {
             self.began = Instant::now();
@@ -215,7 +242,7 @@ mod tests {
 
     fn asks_to_wait(wish: Duration) -> Failure {
         let error = Error::new(ErrorKind::Throttled, "slow down").with_key("a");
-        Failure { error, retryable: true, retry_after: Some(wish), stopped: false }
+        Failure { error, retryable: true, retry_after: Some(wish), stopped: false, waited: Duration::ZERO }
     }
 
     #[tokio::test(start_paused = true)]

@@ -71,18 +71,19 @@ async fn carry<O: Owner>(in_flight: InFlight<O>, mut carried: Carried<O>) {
     let took = first.as_ref().map_or(Duration::ZERO, |first| first.took);
     let mut answer = Answer::new(Instant::now().checked_sub(took).unwrap_or_else(Instant::now));
     loop {
+        let again = backoff.as_ref().is_some_and(Backoff::was_throttled);
         let read = async {
             if let Some(first) = first.take() {
                 joint.ask(Source::Storage);
                 let body = first.into_body(filling.rest());
-                fill(&owner, joint, filling, &mut answer, Some(body)).await?;
+                fill(&owner, joint, filling, &mut answer, (Some(body), false)).await?;
             }
             if filling.rest().is_empty() {
                 return Ok(());
             }
             let wanted = filling.rest().clone();
             joint.ask(Source::Storage);
-            fill(&owner, joint, filling, &mut answer, None).await?;
+            fill(&owner, joint, filling, &mut answer, (None, again)).await?;
             if filling.rest().is_empty() { Ok(()) } else { Err(wrong(joint, &wanted, "the body ended early")) }
         };
         let failure = match read.await {
@@ -161,14 +162,14 @@ fn wrong(joint: &Joint, wanted: &Range<u64>, what: &str) -> Failure {
 }
 
 /// Fills the folios with what comes, until that or what is missing ends: of `body`, or of a
-/// request for what is missing. While the storage is silent for too long, that is asked for once
-/// more.
+/// request for what is missing, which was refused before or not. While the storage is silent for
+/// too long, that is asked for once more.
 async fn fill<O: Owner>(
     owner: &Arc<O>,
     joint: &Joint,
     filling: &mut Filling,
     answer: &mut Answer,
-    mut body: Option<Body>,
+    (mut body, again): (Option<Body>, bool),
 ) -> Result<(), Failure> {
     let (storage, object, wanted) = (owner.storage(), &joint.opened.object, filling.rest().clone());
     let (key, patience) = (object.key.as_str(), &storage.patience);
@@ -179,13 +180,15 @@ async fn fill<O: Owner>(
         let (began, rest) = (Instant::now(), filling.rest().clone());
         let next = async |mut body: Body| {
             let piece = attempt(idle, "read", key, async { body.next().await.transpose() }).await?;
-            Ok::<_, Failure>((body, piece))
+            Ok::<_, Failure>((body, piece, None))
         };
         let ask = async || {
             storage.stats.requests.fetch_add(1, Relaxed);
             let read = storage.backend.read(&object.key, &object.version, rest.clone());
-            let (body, piece) = next(attempt(patience.first_byte, "read", key, read).await?).await?;
-            if piece.is_none() { Err(wrong(joint, &rest, "the body ended early")) } else { Ok((body, piece)) }
+            let (body, turn) = storage.call(again, "read", key, read).await?;
+            let begun = (!turn.waited.is_zero()).then(Instant::now);
+            let (body, piece, _) = next(body).await.map_err(|failure| failure.after(turn.waited))?;
+            if piece.is_none() { Err(wrong(joint, &rest, "the body ended early")) } else { Ok((body, piece, begun)) }
         };
         let mut longest = if body.is_some() { idle } else { patience.first_byte + idle };
         let first = async {
@@ -198,6 +201,9 @@ async fn fill<O: Owner>(
         let came = match joint.lead().late() {
             Some(late) => {
                 let hedge = |silence| {
+                    if !storage.line.may_hedge() {
+                        return false;
+                    }
                     let is_hedged = joint.members().iter().any(|member| {
                         let before = member.hedges();
                         owner.late(member.id(), nanos(silence));
@@ -212,10 +218,16 @@ async fn fill<O: Owner>(
             }
             None => first.await?,
         };
+        let (came, piece, begun) = came;
+        // In the line it did not wait for the storage.
+        if let Some(begun) = begun {
+            asked = asked.max(begun);
+            filling.wait_since(begun);
+        }
         if was_stopped(asked, longest) {
             filling.wait_since(Instant::now());
         }
-        let (came, Some(piece)) = came else { return Ok(()) };
+        let Some(piece) = piece else { return Ok(()) };
         body = Some(came);
         if piece.is_empty() {
             continue;

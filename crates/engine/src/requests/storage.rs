@@ -21,6 +21,7 @@ use crate::options::{Options, Patience};
 use crate::pages::opened::Kept;
 use crate::planted::Planted;
 use crate::requests::attempt::{Backoff, Failure, attempt, sooner_of};
+use crate::requests::line::{Line, NothingTaken, Turn};
 use crate::requests::unclaimed::Unclaimed;
 use crate::slow::Slow;
 use crate::stats::Counters;
@@ -39,6 +40,13 @@ pub(crate) struct Storage {
     pub(crate) failures: Failures,
     pub(crate) planted: Arc<Planted>,
     pub(crate) unclaimed: Unclaimed,
+    /// Where requests wait for their turn.
+    pub(crate) line: Line,
+    /// A refusal tells that requests come too fast. A local one tells that too many are under way
+    /// just now.
+    counts_requests: bool,
+    /// A listing is one request. One that is made of many tells nothing of how fast they come.
+    lists_at_once: bool,
     /// When a question is late; `None` where no question is asked twice.
     hedges: Option<Hedges>,
     /// From it follow the waits between attempts.
@@ -88,7 +96,24 @@ impl Storage {
         let (failures, unclaimed) = (Failures::default(), Unclaimed::default());
         let hedges = options.readahead && !backend.capabilities().rotational;
         let hedges = hedges.then(Hedges::default);
-        Self { backend, tier, identity, patience, stats, slow, failures, planted, unclaimed, hedges, seed }
+        let counts_requests = !backend.capabilities().directories;
+        let lists_at_once = backend.capabilities().list_after;
+        Self {
+            backend,
+            tier,
+            identity,
+            patience,
+            stats,
+            slow,
+            failures,
+            planted,
+            unclaimed,
+            line: Line::new(),
+            counts_requests,
+            lists_at_once,
+            hedges,
+            seed,
+        }
     }
 
     /// The place of `object` in the tier; `None` if there is no tier, or nothing but its length
@@ -105,6 +130,34 @@ impl Storage {
     /// The waits of an operation that began at `began`, unlike those of the others.
     pub(crate) fn backoff(&self, began: Instant) -> Backoff {
         Backoff::new(began, self.patience.total, mixed(self.seed.fetch_add(STEP, Relaxed)))
+    }
+
+    /// One call to the backend, in its turn; `again`: it was refused before. With the answer comes
+    /// how it waited for its turn.
+    pub(crate) async fn call<T>(
+        &self,
+        again: bool,
+        operation: &str,
+        object: &str,
+        call: impl Future<Output = Result<T, BackendError>>,
+    ) -> Result<(T, Turn), Failure> {
+        let turn = self.line.turn(again, self.patience.total).await.map_err(|NothingTaken| {
+            let seconds = self.patience.total.as_secs_f32();
+            let text = format!(
+                "{operation} {object}: the storage has refused each request for {seconds} s, as one of too many; \
+                 read with fewer readers, or raise its limit"
+            );
+            Failure::lasting(Error::new(ErrorKind::Throttled, text).with_key(object).with_retry())
+        })?;
+        let answer = attempt(self.patience.first_byte, operation, object, call).await;
+        let is_one = self.counts_requests && (self.lists_at_once || operation != "list");
+        match answer.as_ref().map_err(Failure::throttled) {
+            Err(Some(wish)) if is_one => self.line.refused(wish),
+            // One that is broken or late tells nothing of a limit.
+            Ok(_) if is_one => self.line.accepted(),
+            _ => {}
+        }
+        answer.map(|answer| (answer, turn)).map_err(|failure| failure.after(turn.waited))
     }
 
     /// Describes an object.
@@ -127,7 +180,7 @@ impl Storage {
         let asked = Instant::now();
         let read = || self.backend.read_current(key, range.clone());
         let hedge = self.hedges.as_ref().map(|hedges| (&hedges.first, &self.stats.requests));
-        match self.ask(hedge, "read", key.as_str(), read).await {
+        match self.ask(hedge, false, "read", key.as_str(), read).await {
             Ok(current) => {
                 let object = current.object.clone();
                 turn.keep(current, asked);
@@ -160,8 +213,11 @@ impl Storage {
         self.stats.lists.fetch_add(1, Relaxed);
         tracing::debug!(prefix, after, "listing a subtree");
         let list = self.backend.list_below(prefix, after);
-        let attempted = attempt(self.patience.first_byte, "list", prefix, list).await;
-        attempted.map_err(|failure| failure.error).inspect_err(|error| self.failures.note(What::Ahead, error))
+        let attempted = self.call(false, "list", prefix, list).await;
+        attempted
+            .map(|(page, _)| page)
+            .map_err(|failure| failure.error)
+            .inspect_err(|error| self.failures.note(What::Ahead, error))
     }
 
     /// Attempts an operation until it succeeds, it cannot, or patience ends.
@@ -174,7 +230,7 @@ impl Storage {
     ) -> Result<T, Error> {
         let mut backoff = self.backoff(Instant::now());
         loop {
-            match self.ask(hedge, operation, object, &call).await {
+            match self.ask(hedge, backoff.was_throttled(), operation, object, &call).await {
                 Ok(answer) => return Ok(answer),
                 Err(failure) => {
                     let error = failure.error.clone();
@@ -197,24 +253,26 @@ impl Storage {
     async fn ask<T, A: Future<Output = Result<T, BackendError>>>(
         &self,
         hedge: Option<(&Mutex<Hedge>, &AtomicU64)>,
+        again: bool,
         operation: &str,
         object: &str,
         call: impl Fn() -> A,
     ) -> Result<T, Failure> {
-        let ask = || attempt(self.patience.first_byte, operation, object, call());
-        let Some((hedge, asked)) = hedge else { return ask().await };
+        let ask = || self.call(again, operation, object, call());
+        let Some((hedge, asked)) = hedge else { return ask().await.map(|(answer, _)| answer) };
         let (began, stalled) = (Instant::now(), hedge.lock().stalled_after());
-        let again = |_| {
-            let is_hedged = hedge.lock().take();
+        let is_late = |_| {
+            let is_hedged = self.line.may_hedge() && hedge.lock().take();
             asked.fetch_add(u64::from(is_hedged), Relaxed);
             is_hedged
         };
         // In boxes: a future of both within itself would be large.
-        let answer = sooner_of(Box::pin(ask()), Duration::from_nanos(stalled.0), again, || Box::pin(ask())).await;
+        let answer = sooner_of(Box::pin(ask()), Duration::from_nanos(stalled.0), is_late, || Box::pin(ask())).await;
         let is_answered = |failure: &Failure| failure.error.kind() == ErrorKind::NotFound;
         if answer.as_ref().err().is_none_or(is_answered) {
-            hedge.lock().observe(Nanos(began.elapsed().as_nanos() as u64));
+            let waited = answer.as_ref().map_or(Duration::ZERO, |(_, turn)| turn.waited);
+            hedge.lock().observe(Nanos(began.elapsed().saturating_sub(waited).as_nanos() as u64));
         }
-        answer
+        answer.map(|(answer, _)| answer)
     }
 }
