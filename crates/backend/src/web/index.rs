@@ -140,7 +140,10 @@ impl Page {
 fn is_index(head: &[u8], path: &str) -> bool {
     let text = String::from_utf8_lossy(head);
     let path = percent_decode_str(path).decode_utf8_lossy();
-    let is_path = |heading: &str| unescape(heading.split('<').next().unwrap_or_default().trim()) == *path;
+    let is_path = |heading: &str| {
+        let title = unescape(heading.split('<').next().unwrap_or_default().trim());
+        title.starts_with('/') && title.trim_end_matches('/') == path.trim_end_matches('/')
+    };
     ["<title", "<h1", "<h2"].iter().any(|tag| {
         let at = find_ignoring_case(text.as_bytes(), tag.as_bytes());
         let heading = at.and_then(|at| text[at..].split_once('>')).map(|(_, rest)| rest.trim_start());
@@ -279,7 +282,8 @@ mod tests {
     #[test]
     fn a_page_whose_title_is_its_own_path_is_an_index() {
         let page = |title: &str| format!("<title>{title}</title><a href=\"..\">up</a><a href=\"b%20c\">b c</a>");
-        for (url, title) in [("http://host/", "/"), ("http://host/a%20&amp/", "/a &amp;amp/")] {
+        for (url, title) in [("http://host/", "/"), ("http://host/a%20&amp/", "/a &amp;amp/"), ("http://host/a/", "/a")]
+        {
             let base = Url::parse(url).unwrap();
             assert_eq!(children(page(title).as_bytes(), &base), Ok(vec![String::from("b c")]), "{title}");
             assert_eq!(children(page("Welcome").as_bytes(), &base), Err(Unread::NoIndex));

@@ -50,9 +50,14 @@ impl Failure {
         Self { retryable: false, ..Self::passing(error) }
     }
 
-    /// If the storage refused it for being one request too many: the wait that it asked for.
-    pub(crate) fn throttled(&self) -> Option<Option<Duration>> {
-        (self.error.kind() == ErrorKind::Throttled).then_some(self.retry_after)
+    /// Whether the storage refused it for being one request too many.
+    pub(crate) fn is_throttled(&self) -> bool {
+        self.error.kind() == ErrorKind::Throttled
+    }
+
+    /// The wait that the storage asked for.
+    pub(crate) fn retry_after(&self) -> Option<Duration> {
+        self.retry_after
     }
 
     /// The attempt failed, and another one may not.
@@ -133,7 +138,7 @@ impl Backoff {
         if !failure.retryable {
             return Err(failure.error);
         }
-        self.throttled |= failure.throttled().is_some();
+        self.throttled |= failure.is_throttled();
         // In the line it did not wait for the storage.
         self.began = (self.began + failure.waited).min(Instant::now());
         // A stopped process has not waited, and what it waited for may be lost since long ago.

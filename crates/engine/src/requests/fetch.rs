@@ -186,9 +186,9 @@ async fn fill<O: Owner>(
             storage.stats.requests.fetch_add(1, Relaxed);
             let read = storage.backend.read(&object.key, &object.version, rest.clone());
             let (body, turn) = storage.call(again, "read", key, read).await?;
-            let begun = (!turn.waited.is_zero()).then(Instant::now);
+            let sent = (!turn.waited.is_zero()).then(Instant::now);
             let (body, piece, _) = next(body).await.map_err(|failure| failure.after(turn.waited))?;
-            if piece.is_none() { Err(wrong(joint, &rest, "the body ended early")) } else { Ok((body, piece, begun)) }
+            if piece.is_none() { Err(wrong(joint, &rest, "the body ended early")) } else { Ok((body, piece, sent)) }
         };
         let mut longest = if body.is_some() { idle } else { patience.first_byte + idle };
         let first = async {
@@ -218,11 +218,11 @@ async fn fill<O: Owner>(
             }
             None => first.await?,
         };
-        let (came, piece, begun) = came;
+        let (came, piece, sent) = came;
         // In the line it did not wait for the storage.
-        if let Some(begun) = begun {
-            asked = asked.max(begun);
-            filling.wait_since(begun);
+        if let Some(sent) = sent {
+            asked = asked.max(sent);
+            filling.wait_since(sent);
         }
         if was_stopped(asked, longest) {
             filling.wait_since(Instant::now());

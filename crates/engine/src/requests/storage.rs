@@ -43,10 +43,8 @@ pub(crate) struct Storage {
     /// Where requests wait for their turn.
     pub(crate) line: Line,
     /// A refusal tells that requests come too fast. A local one tells that too many are under way
-    /// just now.
+    /// just now; a web server's listing is made of many requests, none of which stands in line.
     counts_requests: bool,
-    /// A listing is one request. One that is made of many tells nothing of how fast they come.
-    lists_at_once: bool,
     /// When a question is late; `None` where no question is asked twice.
     hedges: Option<Hedges>,
     /// From it follow the waits between attempts.
@@ -96,8 +94,7 @@ impl Storage {
         let (failures, unclaimed) = (Failures::default(), Unclaimed::default());
         let hedges = options.readahead && !backend.capabilities().rotational;
         let hedges = hedges.then(Hedges::default);
-        let counts_requests = !backend.capabilities().directories;
-        let lists_at_once = backend.capabilities().list_after;
+        let counts_requests = backend.capabilities().conditional_read && !backend.capabilities().directories;
         Self {
             backend,
             tier,
@@ -110,7 +107,6 @@ impl Storage {
             unclaimed,
             line: Line::new(),
             counts_requests,
-            lists_at_once,
             hedges,
             seed,
         }
@@ -150,11 +146,10 @@ impl Storage {
             Failure::lasting(Error::new(ErrorKind::Throttled, text).with_key(object).with_retry())
         })?;
         let answer = attempt(self.patience.first_byte, operation, object, call).await;
-        let is_one = self.counts_requests && (self.lists_at_once || operation != "list");
-        match answer.as_ref().map_err(Failure::throttled) {
-            Err(Some(wish)) if is_one => self.line.refused(wish),
+        match &answer {
+            Ok(_) if self.counts_requests => self.line.accepted(),
+            Err(failure) if self.counts_requests && failure.is_throttled() => self.line.refused(failure.retry_after()),
             // One that is broken or late tells nothing of a limit.
-            Ok(_) if is_one => self.line.accepted(),
             _ => {}
         }
         answer.map(|answer| (answer, turn)).map_err(|failure| failure.after(turn.waited))

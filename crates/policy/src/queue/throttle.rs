@@ -4,7 +4,8 @@
 //!   Unlimited ──(5 refusals)─> Searching   rate: what it took; half as much again a window
 //!       ^                         │ more than one in 20 of a later window refused
 //!       │                         v
-//!       └──(no refusal for ─── Known       after such a window: what it took, less a 32nd
+//!       └──(no refusal for ─── Known       after such a window: what it took, less a 32nd; then
+//!                                           quickly up to 3/4 of the rate that was too high;
 //!            a minute)                      after a used window: 1/32 more; after 8 of those in a
 //!                                           row 1/16, then 1/8, then 1/4
 //! ```
@@ -34,8 +35,9 @@ use crate::units::Nanos;
 pub struct Throttle {
     /// In requests per 1,000 seconds; `None` where no limit is known.
     rate: Option<u64>,
-    /// It has not yet been too high since the first refusal.
-    searches: bool,
+    /// The rate that was too high last; a guess from below is searched quickly up to three quarters
+    /// of it.
+    ceiling: u64,
     /// When the next request may be sent.
     next: Nanos,
     /// The storage asked for no more requests until then.
@@ -87,7 +89,7 @@ impl Throttle {
         self.refused_at = now;
         self.held_until = self.held_until.max(Nanos(now.0.saturating_add(wish.unwrap_or_default().0)));
         if self.rate.is_none() && self.refused > REFUSED_FEW && self.is_too_much() {
-            self.searches = true;
+            self.ceiling = u64::MAX;
             self.calm = 0;
             self.next = now;
             self.rate = Some(self.taken(now).max(RATE_MIN));
@@ -112,7 +114,8 @@ impl Throttle {
     /// An answer has come: the window ends, if it has lasted long enough.
     fn end(&mut self, now: Nanos) {
         let (elapsed, answers) = (now.since(self.since).0, self.accepted + self.refused);
-        if elapsed < WINDOW_NS || (answers < ANSWERS_MIN && elapsed < WINDOW_NS_MAX) {
+        let needed = if self.refused == 0 { 2 } else { ANSWERS_MIN };
+        if elapsed < WINDOW_NS || (answers < needed && elapsed < WINDOW_NS_MAX) {
             return;
         }
         if let Some(rate) = self.rate {
@@ -131,7 +134,10 @@ impl Throttle {
         if self.is_too_much() {
             self.calm = 0;
             // Until the line holds requests back, those under way are refused whatever the rate.
-            self.searches &= taken < rate / 2;
+            if self.ceiling < u64::MAX || taken >= rate / 2 {
+                let before = if self.ceiling < u64::MAX { self.ceiling - self.ceiling / 8 } else { 0 };
+                self.ceiling = before.max(rate);
+            }
             return Some((taken - taken / STEP).max(RATE_MIN));
         }
         if now.since(self.refused_at).0 >= FORGOTTEN_NS {
@@ -141,8 +147,10 @@ impl Throttle {
             return Some(rate);
         }
         self.calm += 1;
-        let step = if self.searches { 2 } else { STEP >> (self.calm / CALM).min(3) };
-        Some((rate + rate / step).max(if self.searches { taken } else { 0 }))
+        if rate < self.ceiling / 4 * 3 {
+            return Some((rate + rate / 2).max(taken).min(self.ceiling / 4 * 3 + 1));
+        }
+        Some(rate + rate / (STEP >> (self.calm / CALM).min(3)))
     }
 }
 
@@ -154,7 +162,7 @@ const WINDOW_NS: u64 = 250_000_000;
 /// Higher: a slow storage's limit is followed later. Source: a guess, not measured.
 const WINDOW_NS_MAX: u64 = 2_000_000_000;
 
-/// The answers that end a window before that. Lower: one refusal is too many. Higher: a window of
+/// The answers that end a window with a refusal before that. Lower: one refusal is too many. Higher: a window of
 /// a slow storage lasts longer. Source: a guess: with one refusal more than [`REFUSED_ONE_IN`]
 /// allows.
 const ANSWERS_MIN: u64 = 20;
@@ -298,6 +306,27 @@ mod tests {
             throttle.accepted(Nanos((2 + at) * MS));
         }
         assert!(!throttle.is_limited());
+    }
+
+    #[test]
+    fn a_rate_that_was_set_too_low_by_chance_is_soon_higher() {
+        let mut throttle = Throttle::default();
+        let (mut storage, mut sent) = (Storage { per_second: 1_000, used_until: 0 }, 0);
+        for ms in 0..20_000 {
+            let now = ms * MS;
+            while throttle.take(Nanos(now)).is_none() && (throttle.is_limited() || sent % 4 != 3) {
+                sent += 1;
+                // For two seconds everything is refused.
+                let is_taken = storage.takes(now) && !(5_000..7_000).contains(&ms);
+                if is_taken { throttle.accepted(Nanos(now)) } else { throttle.refused(Nanos(now), None) }
+            }
+            // Another one that does not stand in line.
+            sent += u64::from(!throttle.is_limited());
+            if ms == 11_000 {
+                sent = 0;
+            }
+        }
+        assert!(sent >= 8_000, "{sent} in nine seconds");
     }
 
     #[test]
