@@ -24,9 +24,8 @@
 //! This file has no line and no timer: drivers ask it before each request, in the order in which
 //! requests came, those that were refused before all others. It does not say when a request that
 //! was refused is sent again (the engine's back-off), but that none is sent a second time
-//! meanwhile. Source: docs/decisions/0128; additive
-//! steps and probing that grows with time since the last loss, as in TCP CUBIC (RFC 9438) and in
-//! the adaptive retry mode of the AWS SDKs.
+//! meanwhile. Source: docs/decisions/0128; additive steps and probing that grows with time since the
+//! last loss, as in TCP CUBIC (RFC 9438) and in the adaptive retry mode of the AWS SDKs.
 
 use crate::units::Nanos;
 
@@ -162,9 +161,9 @@ const WINDOW_NS: u64 = 250_000_000;
 /// Higher: a slow storage's limit is followed later. Source: a guess, not measured.
 const WINDOW_NS_MAX: u64 = 2_000_000_000;
 
-/// The answers that end a window with a refusal before that. Lower: one refusal is too many. Higher: a window of
-/// a slow storage lasts longer. Source: a guess: with one refusal more than [`REFUSED_ONE_IN`]
-/// allows.
+/// The answers that end a window with a refusal before that. Lower: one refusal is too many.
+/// Higher: a window of a slow storage lasts longer. Source: a guess: with one refusal more than
+/// [`REFUSED_ONE_IN`] allows.
 const ANSWERS_MIN: u64 = 20;
 
 /// The rate is too high where more than one request in so many is refused: 5 %. Lower: more
@@ -230,9 +229,9 @@ mod tests {
     }
 
     /// `readers` send a request each, and the next one when it is answered, `latency` later; one
-    /// that is refused is sent again, before those that were not sent yet. Returns the requests that were taken, those
-    /// that were refused, and the longest that a reader waited for one, over the last `seconds` of
-    /// twice as many.
+    /// that is refused is sent again, before those that were not sent yet. Returns the requests
+    /// that were taken, those that were refused, and the longest that a reader waited for one,
+    /// over the last `seconds` of twice as many.
     fn run(readers: usize, per_second: impl Fn(u64) -> u64, latency: u64, seconds: u64) -> (u64, u64, u64) {
         let mut storage = Storage { per_second: per_second(0), used_until: 0 };
         let mut throttle = Throttle::default();
