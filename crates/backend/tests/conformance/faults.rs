@@ -74,9 +74,8 @@ async fn a_fault_is_an_error_of_its_kind() {
             let kind = match fault {
                 "archived" if is_web => ErrorKind::PermissionDenied,
                 // A web server is asked for the length, which shows that the range is there.
-                "status=416" if is_web => ErrorKind::Transient,
                 // A web server's redirect is followed.
-                "redirect" if is_web => ErrorKind::Transient,
+                "status=416" | "redirect" if is_web => ErrorKind::Transient,
                 _ => kind,
             };
             assert_eq!(error.kind(), kind, "{fault} from {name}: {error}");

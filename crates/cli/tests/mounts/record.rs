@@ -162,7 +162,7 @@ fn a_file_that_is_no_recording_is_refused() {
     refused("fio version 2 iolog\n/f read 0 4096\n/f read x 4096\n", &["line 3", "FILE ACTION OFFSET LENGTH"]);
     refused("fio version 2 iolog\n/f write 0 4096\n", &["holds no reads"]);
     refused("foreread-log 7 capacity_bytes=1\n", &["a log of version 7", "replays on the version"]);
-    refused("foreread-log 18 capacity_bytes=1\n", &["line 1"]);
+    refused("foreread-log 19 capacity_bytes=1\n", &["line 1"]);
     let missing = run(foreread().args(["record"]).args([folder.path(), &path]));
     assert_eq!(missing.status.code(), Some(1));
     assert!(missing.stderr.contains("does not answer as a foreread mount"), "{}", missing.stderr);

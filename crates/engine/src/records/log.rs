@@ -17,7 +17,7 @@ use foreread_policy::{
 const MAGIC: &str = "foreread-log";
 
 /// Counts changes of a log's form.
-pub(crate) const VERSION: u64 = 18;
+pub(crate) const VERSION: u64 = 19;
 
 /// The first line of a log.
 pub(crate) fn head_text(options: Options) -> String {

@@ -142,7 +142,7 @@ mod tests {
 
     #[test]
     fn what_no_driver_does_is_an_error_with_its_line() {
-        let head = "foreread-log 18 capacity_bytes=16777216 readahead=true replacement=s3-fifo rotational=false fair_queue=true tier=false bypass=false";
+        let head = "foreread-log 19 capacity_bytes=16777216 readahead=true replacement=s3-fifo rotational=false fair_queue=true tier=false bypass=false";
         let told = |rest: &str| replay(format!("{head}\n{rest}").as_bytes()).expect_err(rest).to_string();
         assert!(
             told("@2 open 0 1\n@1 release 0").starts_with("line 3: an earlier time"),
@@ -166,7 +166,7 @@ mod tests {
             let told = told(&format!("foreread-log {version} capacity_bytes=16777216"));
             assert!(told.starts_with(&format!("a log of version {version}, where")), "{told}");
         }
-        for head in ["", "foreread-log", "foreread-log 18", "foreread-log16 capacity_bytes=16777216", "rubbish 16"] {
+        for head in ["", "foreread-log", "foreread-log 19", "foreread-log16 capacity_bytes=16777216", "rubbish 16"] {
             assert!(told(head).starts_with("line 1: not the head of a log"), "{}", told(head));
         }
     }

@@ -35,7 +35,7 @@ fn a_record_replays_to_the_same_actions() {
 
 /// The first line of a log, which ends with `fields`.
 fn head(fields: &str) -> String {
-    format!("foreread-log 18 capacity_bytes=67108864 readahead=true replacement=s3-fifo {fields}\n")
+    format!("foreread-log 19 capacity_bytes=67108864 readahead=true replacement=s3-fifo {fields}\n")
 }
 
 /// Two long reads far apart, and what policy does about the first.
