@@ -23,7 +23,7 @@
 //!
 //! The folder does not choose what to fetch (`files`), does not charge memory (`residency`), and
 //! does not retry (the engine, docs/decisions/0004). It does not know where files lie on a disk.
-//! Source: docs/decisions/0003, 0017, 0021, 0022, 0023, 0026, 0027, 0128.
+//! Source: docs/decisions/0003, 0017, 0021, 0022, 0023, 0026, 0027, 0127.
 
 pub(crate) mod arm;
 pub(crate) mod coalesce;

@@ -36,7 +36,7 @@
 //! The file decodes no format, and does not know what is resident: the driver tells the chunks
 //! (`Event::Chunk`, `Event::Member`), `read::path::columns` asks and submits. Source: Parquet's
 //! footer, which says all of it; the window grows as that of a stream (`window`);
-//! docs/decisions/0094, 0098, 0101, 0104, 0114, 0126.
+//! docs/decisions/0094, 0098, 0101, 0104, 0114, 0125.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;

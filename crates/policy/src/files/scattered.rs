@@ -20,7 +20,7 @@
 //! budget is free, or what was fetched beside random reads is used (`Budget::prefers_nearby`).
 //!
 //! The file counts what it is told. It does not know which reads had to wait, and does not fetch
-//! (the read path). Source: docs/decisions/0122, 0126.
+//! (the read path). Source: docs/decisions/0122, 0125.
 
 use crate::files::sparse::AMPLIFICATION_MAX;
 use crate::units::{Extent, PAGE_BYTES};
@@ -89,12 +89,12 @@ const TOLD_PAGES_MAX: u64 = (64 << 20) / PAGE_BYTES;
 
 /// The most that is fetched of an archive for what was read, its directory as well. Lower: with 16
 /// members of 20 kB, a thousand of them, are read one by one up to the 52nd. Higher: more is
-/// fetched for a few members. Source: measured; docs/decisions/0126.
+/// fetched for a few members. Source: measured; docs/decisions/0125.
 const MEMBERS_AMPLIFICATION: u64 = 64;
 
 /// How many times as long as readers have waited the rest may take where the order is known.
 /// Lower: with 1, `tar -t` of 20 MB waits for nine headers in place of five at 30 ms. Higher:
-/// more is fetched for readers that end soon. Source: measured; docs/decisions/0126.
+/// more is fetched for readers that end soon. Source: measured; docs/decisions/0125.
 const TOLD_WAITED: u64 = 2;
 
 /// Divisor of the budget for the longest file where the order is known. Lower: one file pushes all

@@ -24,8 +24,8 @@
 //! This file has no line and no timer: drivers ask it before each request, in the order in which
 //! requests came, those that were refused before all others. It does not say when a request that
 //! was refused is sent again (the engine's back-off), but that none is sent a second time
-//! meanwhile. Source: docs/decisions/0128; additive steps and probing that grows with time since the
-//! last loss, as in TCP CUBIC (RFC 9438) and in the adaptive retry mode of the AWS SDKs.
+//! meanwhile. Source: docs/decisions/0127; additive steps and probing that grows with time since
+//! the last loss, as in TCP CUBIC (RFC 9438) and in the adaptive retry mode of the AWS SDKs.
 
 use crate::units::Nanos;
 
@@ -34,8 +34,8 @@ use crate::units::Nanos;
 pub struct Throttle {
     /// In requests per 1,000 seconds; `None` where no limit is known.
     rate: Option<u64>,
-    /// The rate that was too high last; a guess from below is searched quickly up to three quarters
-    /// of it.
+    /// The rate that was too high last; a guess from below is searched quickly up to three
+    /// quarters of it.
     ceiling: u64,
     /// When the next request may be sent.
     next: Nanos,
@@ -154,7 +154,7 @@ impl Throttle {
 }
 
 /// A window lasts so long at least: 250 ms. Lower: the rates of windows differ by chance. Higher:
-/// a limit is found later. Source: docs/decisions/0128.
+/// a limit is found later. Source: docs/decisions/0127.
 const WINDOW_NS: u64 = 250_000_000;
 
 /// Where answers are few, a window lasts so long at most: 2 s. Lower: rates of a few answers.
@@ -168,7 +168,7 @@ const ANSWERS_MIN: u64 = 20;
 
 /// The rate is too high where more than one request in so many is refused: 5 %. Lower: more
 /// requests are sent in vain. Higher: a limit that is exceeded by chance lowers the rate. Source:
-/// docs/decisions/0128.
+/// docs/decisions/0127.
 const REFUSED_ONE_IN: u64 = 20;
 
 /// Four refusals do not show a limit yet. Lower: one object that is always refused slows the
@@ -178,7 +178,7 @@ const REFUSED_FEW: u64 = 4;
 
 /// The rate changes by one part in so many. Lower: steps are larger, and more requests are
 /// refused. Higher: a storage that takes more again is followed later. Source:
-/// docs/decisions/0128.
+/// docs/decisions/0127.
 const STEP: u64 = 32;
 
 /// After so many windows in a row without too many refusals, steps are twice as large, three times

@@ -11,7 +11,7 @@
 //! them. In which pages of it they begin is kept as bits: a read in no order brings its own member
 //! and none beside it (`member_of`).
 //!
-//! The file does not know what is read (`run`). Source: docs/decisions/0114, 0126.
+//! The file does not know what is read (`run`). Source: docs/decisions/0114, 0125.
 
 use alloc::vec::Vec;
 
