@@ -13,7 +13,7 @@ use foreread_backend::lock::Mutex;
 use foreread_backend::{Backend, Body, Capabilities, Error, ErrorKind, Key, ListPage, Object, Operation, Version};
 use foreread_engine::{Engine, ErrorKind as Failed, Options};
 use futures::future::{BoxFuture, join_all};
-use futures::{FutureExt, StreamExt, stream};
+use futures::{FutureExt, StreamExt, poll, stream};
 use tokio::runtime::Runtime;
 use tokio::time::{Instant, sleep};
 
@@ -89,7 +89,15 @@ impl Backend for Store {
     }
 
     fn stat<'a>(&'a self, key: &'a Key) -> BoxFuture<'a, Result<Object, Error>> {
-        async move { Ok(object(key.as_str())) }.boxed()
+        async move {
+            let first_byte = self.limits.lock().first_byte;
+            sleep(first_byte).await;
+            match key.as_str() {
+                "absent" => Err(Error::new(ErrorKind::NotFound, Operation::Stat, "absent", "404")),
+                key => Ok(object(key)),
+            }
+        }
+        .boxed()
     }
 
     fn read<'a>(&'a self, key: &'a Key, _: &'a Version, range: Range<u64>) -> BoxFuture<'a, Result<Body, Error>> {
@@ -241,6 +249,60 @@ fn what_a_store_always_refuses_is_an_error_in_time_and_disturbs_no_other() {
         }
         let virtually = began.elapsed();
         assert!(virtually < Duration::from_secs(75), "{virtually:?}");
+    });
+}
+
+/// A store of so many requests a second, whose limit is known.
+async fn limited(per_second: u32, store: &Arc<Store>, engine: &Engine) {
+    store.limits.lock().per_second = per_second;
+    scattered(engine, u64::from(per_second) * 2, 4).await;
+    assert!(store.counts().1 >= 5, "some were refused");
+}
+
+#[test]
+fn that_there_is_no_such_object_is_an_answer() {
+    let first_byte = Duration::from_millis(30);
+    let store = Store::new(Limits { per_second: 10, at_a_time: usize::MAX, first_byte, retry_after: None });
+    let runtime = runtime();
+    let engine = engine(&runtime, &store);
+    runtime.block_on(async {
+        limited(10, &store, &engine).await;
+        // The limit is of reads: more and more are asked for, and none waits for patience's end.
+        let began = Instant::now();
+        let absent = Key::new("absent");
+        let asked = (0..3_000).map(|_| engine.stat(&absent));
+        for answer in join_all(asked).await {
+            assert_eq!(answer.expect_err("absent").kind(), Failed::NotFound);
+        }
+        let virtually = began.elapsed();
+        assert!(virtually < Duration::from_secs(60), "{virtually:?}");
+    });
+}
+
+#[test]
+fn a_request_that_its_caller_does_not_poll_holds_up_no_other() {
+    let first_byte = Duration::from_millis(30);
+    let store = Store::new(Limits { per_second: 100, at_a_time: usize::MAX, first_byte, retry_after: None });
+    let runtime = runtime();
+    let engine = engine(&runtime, &store);
+    runtime.block_on(async {
+        limited(100, &store, &engine).await;
+        let readers = tokio::spawn({
+            let engine = engine.clone();
+            async move { scattered(&engine, 64, 8).await }
+        });
+        sleep(Duration::from_millis(20)).await;
+        // These stand in the line, and nothing asks what becomes of them.
+        let key = Key::new("f");
+        let mut stats = (0..4).map(|_| Box::pin(engine.stat(&key))).collect::<Vec<_>>();
+        for stat in &mut stats {
+            assert!(poll!(stat).is_pending());
+        }
+        let longest = readers.await.expect("readers");
+        assert!(longest < Duration::from_secs(3), "{longest:?}");
+        for stat in stats {
+            stat.await.expect("described");
+        }
     });
 }
 

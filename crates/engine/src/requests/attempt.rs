@@ -50,6 +50,16 @@ impl Failure {
         Self { retryable: false, ..Self::passing(error) }
     }
 
+    /// How long it waited for its turn before, while the storage took others.
+    pub(crate) fn waited(&self) -> Duration {
+        self.waited
+    }
+
+    /// Whether the storage answered, though not as was wished: it took the request.
+    pub(crate) fn is_answer(&self) -> bool {
+        !self.retryable
+    }
+
     /// Whether the storage refused it for being one request too many.
     pub(crate) fn is_throttled(&self) -> bool {
         self.error.kind() == ErrorKind::Throttled

@@ -90,6 +90,7 @@ async fn carry<O: Owner>(in_flight: InFlight<O>, mut carried: Carried<O>) {
             Ok(()) => break,
             Err(failure) => failure,
         };
+        answer.waited(failure.waited());
         let end = answer.end(filling.rest().start);
         if !joint.is_demanded(end.arrived) && owner.over_unless_demanded(joint, end) {
             tracing::debug!(error = %failure.error, "speculation failed");
@@ -131,6 +132,13 @@ struct Answer {
 impl Answer {
     fn new(submitted: Instant) -> Self {
         Self { submitted, first_byte: None, silence: Duration::ZERO }
+    }
+
+    /// It waited so long for its turn, before it was asked for.
+    fn waited(&mut self, waited: Duration) {
+        if self.first_byte.is_none() {
+            self.submitted = (self.submitted + waited).min(Instant::now());
+        }
     }
 
     /// Some bytes have come. Returns whether they are the first.
@@ -180,15 +188,15 @@ async fn fill<O: Owner>(
         let (began, rest) = (Instant::now(), filling.rest().clone());
         let next = async |mut body: Body| {
             let piece = attempt(idle, "read", key, async { body.next().await.transpose() }).await?;
-            Ok::<_, Failure>((body, piece, None))
+            Ok::<_, Failure>((body, piece, Duration::ZERO))
         };
         let ask = async || {
             storage.stats.requests.fetch_add(1, Relaxed);
             let read = storage.backend.read(&object.key, &object.version, rest.clone());
             let (body, turn) = storage.call(again, "read", key, read).await?;
-            let sent = (!turn.waited.is_zero()).then(Instant::now);
-            let (body, piece, _) = next(body).await.map_err(|failure| failure.after(turn.waited))?;
-            if piece.is_none() { Err(wrong(joint, &rest, "the body ended early")) } else { Ok((body, piece, sent)) }
+            let waited = turn.waited;
+            let (body, piece, _) = next(body).await.map_err(|failure| failure.after(waited))?;
+            if piece.is_none() { Err(wrong(joint, &rest, "the body ended early")) } else { Ok((body, piece, waited)) }
         };
         let mut longest = if body.is_some() { idle } else { patience.first_byte + idle };
         let first = async {
@@ -218,13 +226,11 @@ async fn fill<O: Owner>(
             }
             None => first.await?,
         };
-        let (came, piece, sent) = came;
+        let (came, piece, waited) = came;
         // In the line it did not wait for the storage.
-        if let Some(sent) = sent {
-            asked = asked.max(sent);
-            filling.wait_since(sent);
-        }
-        if was_stopped(asked, longest) {
+        answer.waited(waited);
+        filling.wait_since(began + waited);
+        if was_stopped(asked + waited, longest) {
             filling.wait_since(Instant::now());
         }
         let Some(piece) = piece else { return Ok(()) };
@@ -235,7 +241,7 @@ async fn fill<O: Owner>(
         if answer.came() {
             joint.answer();
         } else {
-            answer.silence = answer.silence.max(began.elapsed());
+            answer.silence = answer.silence.max(began.elapsed().saturating_sub(waited));
         }
         storage.stats.fetched_bytes.fetch_add(piece.len() as u64, Relaxed);
         joint.opened.uses.fetched(piece.len());

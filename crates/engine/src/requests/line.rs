@@ -1,23 +1,25 @@
 //! The line of requests at storage that has refused some for being too many.
 //!
 //! ```text
-//!   new ──> door ──┐ one at a time
-//!                  ├──> turn ──(policy: now, or after a wait)──> asked ──> taken, or refused
-//!   refused before ┘                                                        └─> after a back-off
+//!   refused before ──> again ──┐ first
+//!                              ├──(policy: now, or after a wait)──> asked ──> taken, or refused
+//!   new ─────────────> new ────┘ when none is left there                        └─> after a back-off
 //! ```
 //!
 //! As long as nothing was refused, no request waits here. The time in the line is none that the
 //! storage was silent: patience counts it only while the storage takes no other request either.
 //!
+//! Turns are given by a task of the engine's own: a request whose caller does not poll it holds
+//! up no other one.
+//!
 //! It has no rule of its own about how many are sent: `policy`'s [`Throttle`] says.
 
-use std::pin::pin;
-use std::sync::atomic::AtomicUsize;
-use std::sync::atomic::Ordering::Relaxed;
+use std::collections::VecDeque;
+use std::sync::Arc;
 use std::time::Duration;
 
 use foreread_policy::{Nanos, Throttle};
-use tokio::sync::Mutex as Queue;
+use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::sync::Mutex;
@@ -26,15 +28,15 @@ use crate::sync::Mutex;
 pub(crate) struct Line {
     began: Instant,
     state: Mutex<State>,
-    /// Those that were never refused pass one at a time, and then stand beside those that were.
-    door: Queue<()>,
-    turn: Queue<()>,
-    waiting: AtomicUsize,
 }
 
 struct State {
     throttle: Throttle,
     accepted_at: Instant,
+    again: VecDeque<oneshot::Sender<()>>,
+    new: VecDeque<oneshot::Sender<()>>,
+    /// A task gives turns to those that wait.
+    is_served: bool,
 }
 
 /// A request's turn has come.
@@ -49,40 +51,76 @@ pub(crate) struct Turn {
 pub(crate) struct NothingTaken;
 
 impl Line {
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new() -> Arc<Self> {
         let began = Instant::now();
-        let state = Mutex::new(State { throttle: Throttle::default(), accepted_at: began });
-        Self { began, state, door: Queue::default(), turn: Queue::default(), waiting: AtomicUsize::new(0) }
+        let state = State {
+            throttle: Throttle::default(),
+            accepted_at: began,
+            again: VecDeque::new(),
+            new: VecDeque::new(),
+            is_served: false,
+        };
+        Arc::new(Self { began, state: Mutex::new(state) })
     }
 
     /// Waits for the turn of a request. `again`: it was refused before.
-    pub(crate) async fn turn(&self, again: bool, patience: Duration) -> Result<Turn, NothingTaken> {
-        if !self.state.lock().throttle.is_limited() {
-            return Ok(Turn::default());
-        }
+    pub(crate) async fn turn(self: &Arc<Self>, again: bool, patience: Duration) -> Result<Turn, NothingTaken> {
+        let Some(mut given) = self.join(again) else { return Ok(Turn::default()) };
         let came = Instant::now();
-        let _waits = Waits::new(&self.waiting);
-        let mut turn = pin!(async {
-            let _passes = if again { None } else { Some(self.door.lock().await) };
-            let _first = self.turn.lock().await;
-            loop {
-                let wait = self.state.lock().throttle.take(self.now());
-                let Some(wait) = wait else { break };
-                sleep(Duration::from_nanos(wait.0)).await;
-            }
-        });
-        while timeout(patience, turn.as_mut()).await.is_err() {
+        // A task that ends without giving turns ends with its runtime.
+        while timeout(patience, &mut given).await.is_err() {
             if self.state.lock().accepted_at.elapsed() >= patience {
                 return Err(NothingTaken);
             }
         }
-        let is_served = self.state.lock().accepted_at >= came;
-        Ok(Turn { waited: if is_served { came.elapsed() } else { Duration::ZERO } })
+        let is_taken = self.state.lock().accepted_at >= came;
+        Ok(Turn { waited: if is_taken { came.elapsed() } else { Duration::ZERO } })
+    }
+
+    /// Stands in the line, unless it is the request's turn at once.
+    fn join(self: &Arc<Self>, again: bool) -> Option<oneshot::Receiver<()>> {
+        let state = &mut *self.state.lock();
+        if !state.throttle.is_limited() || (state.is_empty() && state.throttle.take(self.now()).is_none()) {
+            return None;
+        }
+        let (gives, given) = oneshot::channel();
+        if again { &mut state.again } else { &mut state.new }.push_back(gives);
+        if !state.is_served {
+            state.is_served = true;
+            tokio::spawn(serve(Arc::clone(self)));
+        }
+        Some(given)
+    }
+
+    /// Gives as many turns as there are now. Returns when there is another one, if one waits.
+    fn give(&self) -> Option<Duration> {
+        let state = &mut *self.state.lock();
+        loop {
+            let waits = if state.again.is_empty() { &mut state.new } else { &mut state.again };
+            match waits.front() {
+                None => {
+                    state.is_served = false;
+                    return None;
+                }
+                // Its caller has given it up.
+                Some(first) if first.is_closed() => {}
+                Some(_) => {
+                    if let Some(wait) = state.throttle.take(self.now()) {
+                        return Some(Duration::from_nanos(wait.0));
+                    }
+                }
+            }
+            if let Some(first) = waits.pop_front() {
+                // One that is given up just now has lost its turn, as it would a moment later.
+                let _ = first.send(());
+            }
+        }
     }
 
     /// Whether a second request may be sent for what is late.
     pub(crate) fn may_hedge(&self) -> bool {
-        self.waiting.load(Relaxed) == 0 && self.state.lock().throttle.may_hedge(self.now())
+        let state = &*self.state.lock();
+        state.is_empty() && state.throttle.may_hedge(self.now())
     }
 
     /// The storage took a request.
@@ -103,18 +141,15 @@ impl Line {
     }
 }
 
-/// A request that waits, until this is dropped.
-struct Waits<'a>(&'a AtomicUsize);
-
-impl<'a> Waits<'a> {
-    fn new(waiting: &'a AtomicUsize) -> Self {
-        waiting.fetch_add(1, Relaxed);
-        Self(waiting)
+impl State {
+    fn is_empty(&self) -> bool {
+        self.again.is_empty() && self.new.is_empty()
     }
 }
 
-impl Drop for Waits<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Relaxed);
+/// Gives turns until none waits.
+async fn serve(line: Arc<Line>) {
+    while let Some(wait) = line.give() {
+        sleep(wait).await;
     }
 }

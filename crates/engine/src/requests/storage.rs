@@ -41,7 +41,7 @@ pub(crate) struct Storage {
     pub(crate) planted: Arc<Planted>,
     pub(crate) unclaimed: Unclaimed,
     /// Where requests wait for their turn.
-    pub(crate) line: Line,
+    pub(crate) line: Arc<Line>,
     /// A refusal tells that requests come too fast. A local one tells that too many are under way
     /// just now; a web server's listing is made of many requests, none of which stands in line.
     counts_requests: bool,
@@ -149,6 +149,8 @@ impl Storage {
         match &answer {
             Ok(_) if self.counts_requests => self.line.accepted(),
             Err(failure) if self.counts_requests && failure.is_throttled() => self.line.refused(failure.retry_after()),
+            // That there is none is an answer.
+            Err(failure) if self.counts_requests && failure.is_answer() => self.line.accepted(),
             // One that is broken or late tells nothing of a limit.
             _ => {}
         }
@@ -265,7 +267,7 @@ impl Storage {
         let answer = sooner_of(Box::pin(ask()), Duration::from_nanos(stalled.0), is_late, || Box::pin(ask())).await;
         let is_answered = |failure: &Failure| failure.error.kind() == ErrorKind::NotFound;
         if answer.as_ref().err().is_none_or(is_answered) {
-            let waited = answer.as_ref().map_or(Duration::ZERO, |(_, turn)| turn.waited);
+            let waited = answer.as_ref().map_or_else(Failure::waited, |(_, turn)| turn.waited);
             hedge.lock().observe(Nanos(began.elapsed().saturating_sub(waited).as_nanos() as u64));
         }
         answer.map(|(answer, _)| answer)

@@ -45,6 +45,8 @@ pub struct Throttle {
     refused_at: Nanos,
     /// Used windows in a row without too many refusals.
     calm: u32,
+    /// The last answer.
+    answered_at: Nanos,
     since: Nanos,
     accepted: u64,
     refused: u64,
@@ -86,7 +88,7 @@ impl Throttle {
         self.begin(now);
         self.refused += 1;
         self.refused_at = now;
-        self.held_until = self.held_until.max(Nanos(now.0.saturating_add(wish.unwrap_or_default().0)));
+        self.held_until = self.held_until.max(Nanos(now.0 + wish.unwrap_or_default().0.min(HELD_NS_MAX)));
         if self.rate.is_none() && self.refused > REFUSED_FEW && self.is_too_much() {
             self.ceiling = u64::MAX;
             self.calm = 0;
@@ -102,12 +104,17 @@ impl Throttle {
         (u128::from(self.accepted) * 1_000_000_000_000 / u128::from(elapsed)) as u64
     }
 
-    /// An answer comes: a window begins, unless one lasts.
+    /// An answer comes: a window begins, unless one lasts. A window in which nothing came for long
+    /// shows no rate, and a limit that was not met for a minute is none.
     fn begin(&mut self, now: Nanos) {
-        let is_stale = now.since(self.since).0 >= WINDOW_NS_MAX;
-        if self.accepted + self.refused == 0 || (is_stale && self.rate.is_none()) {
+        if now.since(self.refused_at).0 >= FORGOTTEN_NS {
+            self.rate = None;
+        }
+        let from = if self.rate.is_none() { self.since } else { self.answered_at };
+        if self.accepted + self.refused == 0 || now.since(from).0 >= WINDOW_NS_MAX {
             (self.since, self.accepted, self.refused) = (now, 0, 0);
         }
+        self.answered_at = now;
     }
 
     /// An answer has come: the window ends, if it has lasted long enough.
@@ -118,7 +125,7 @@ impl Throttle {
             return;
         }
         if let Some(rate) = self.rate {
-            self.rate = self.next_rate(now, rate);
+            self.rate = Some(self.next_rate(now, rate));
         }
         (self.since, self.accepted, self.refused) = (now, 0, 0);
     }
@@ -128,7 +135,7 @@ impl Throttle {
         self.refused * REFUSED_ONE_IN > self.accepted + self.refused
     }
 
-    fn next_rate(&mut self, now: Nanos, rate: u64) -> Option<u64> {
+    fn next_rate(&mut self, now: Nanos, rate: u64) -> u64 {
         let taken = self.taken(now);
         if self.is_too_much() {
             self.calm = 0;
@@ -137,19 +144,16 @@ impl Throttle {
                 let before = if self.ceiling < u64::MAX { self.ceiling - self.ceiling / 8 } else { 0 };
                 self.ceiling = before.max(rate);
             }
-            return Some((taken - taken / STEP).max(RATE_MIN));
-        }
-        if now.since(self.refused_at).0 >= FORGOTTEN_NS {
-            return None;
+            return (taken - taken / STEP).max(RATE_MIN);
         }
         if taken < rate / 4 * 3 {
-            return Some(rate);
+            return rate;
         }
         self.calm += 1;
         if rate < self.ceiling / 4 * 3 {
-            return Some((rate + rate / 2).max(taken).min(self.ceiling / 4 * 3 + 1));
+            return (rate + rate / 2).max(taken).min(self.ceiling / 4 * 3 + 1);
         }
-        Some(rate + rate / (STEP >> (self.calm / CALM).min(3)))
+        rate + rate / (STEP >> (self.calm / CALM).min(3))
     }
 }
 
@@ -195,6 +199,11 @@ const RATE_MIN: u64 = 10_000;
 /// limit now and then is refused each time. Higher: a single refusal slows a burst for longer.
 /// Source: a guess, not measured.
 const FORGOTTEN_NS: u64 = 60_000_000_000;
+
+/// No second request is sent for so long at most, whatever the storage asks for: a minute. Lower:
+/// storage that means it is sent more. Higher: one object that is not to be asked for within the
+/// hour leaves the others without. Source: a guess, not measured; as for a limit that is not met.
+const HELD_NS_MAX: u64 = 60_000_000_000;
 
 /// How much of what was not used may be caught up with: 20 ms. Lower: the rate is lower than it
 /// is set to, by what timers are late. Higher: more requests at once after a pause, and a storage
@@ -308,6 +317,25 @@ mod tests {
     }
 
     #[test]
+    fn what_came_before_a_pause_sets_no_rate_after_it() {
+        for (pause, is_limited) in [(10_000, true), (600_000, false)] {
+            let mut throttle = Throttle::default();
+            for at in 0..1_000 {
+                throttle.accepted(Nanos(at * MS));
+            }
+            (0..100).for_each(|_| throttle.refused(Nanos(1_000 * MS), None));
+            throttle.refused(Nanos(1_300 * MS), None);
+            let rate = throttle.rate;
+            // A window of few answers, one of which is a refusal.
+            throttle.refused(Nanos(1_400 * MS), None);
+            throttle.accepted(Nanos(1_410 * MS));
+            assert!(rate.is_some() && throttle.rate == rate, "{:?}", throttle.rate);
+            throttle.accepted(Nanos((1_410 + pause) * MS));
+            assert_eq!((throttle.is_limited(), throttle.rate), (is_limited, rate.filter(|_| is_limited)));
+        }
+    }
+
+    #[test]
     fn a_rate_that_was_set_too_low_by_chance_is_soon_higher() {
         let mut throttle = Throttle::default();
         let (mut storage, mut sent) = (Storage { per_second: 1_000, used_until: 0 }, 0);
@@ -337,7 +365,7 @@ mod tests {
         assert!(!throttle.may_hedge(Nanos(6_900 * MS)));
         assert!(throttle.may_hedge(Nanos(7_100 * MS)));
         throttle.refused(now, Some(Nanos(u64::MAX)));
-        assert!(!throttle.may_hedge(Nanos(u64::MAX - 1)), "longer than any clock");
+        assert!(!throttle.may_hedge(Nanos(64_900 * MS)) && throttle.may_hedge(Nanos(65_100 * MS)), "a minute");
     }
 
     #[test]
