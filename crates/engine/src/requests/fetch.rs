@@ -194,9 +194,9 @@ async fn fill<O: Owner>(
             storage.stats.requests.fetch_add(1, Relaxed);
             let read = storage.backend.read(&object.key, &object.version, rest.clone());
             let (body, turn) = storage.call(again, "read", key, read).await?;
-            let waited = turn.waited;
-            let (body, piece, _) = next(body).await.map_err(|failure| failure.after(waited))?;
-            if piece.is_none() { Err(wrong(joint, &rest, "the body ended early")) } else { Ok((body, piece, waited)) }
+            let in_line = turn.waited;
+            let (body, piece, _) = next(body).await.map_err(|failure| failure.after(in_line))?;
+            if piece.is_none() { Err(wrong(joint, &rest, "the body ended early")) } else { Ok((body, piece, in_line)) }
         };
         let mut longest = if body.is_some() { idle } else { patience.first_byte + idle };
         let first = async {
@@ -226,11 +226,11 @@ async fn fill<O: Owner>(
             }
             None => first.await?,
         };
-        let (came, piece, waited) = came;
-        // In the line it did not wait for the storage.
-        answer.waited(waited);
-        filling.wait_since(began + waited);
-        if was_stopped(asked + waited, longest) {
+        let (came, piece, in_line) = came;
+        // There it did not wait for the storage.
+        answer.waited(in_line);
+        filling.wait_since(began + in_line);
+        if was_stopped(asked + in_line, longest) {
             filling.wait_since(Instant::now());
         }
         let Some(piece) = piece else { return Ok(()) };
@@ -241,7 +241,7 @@ async fn fill<O: Owner>(
         if answer.came() {
             joint.answer();
         } else {
-            answer.silence = answer.silence.max(began.elapsed().saturating_sub(waited));
+            answer.silence = answer.silence.max(began.elapsed().saturating_sub(in_line));
         }
         storage.stats.fetched_bytes.fetch_add(piece.len() as u64, Relaxed);
         joint.opened.uses.fetched(piece.len());

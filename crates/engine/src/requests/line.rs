@@ -83,8 +83,8 @@ impl Line {
         if !state.throttle.is_limited() || (state.is_empty() && state.throttle.take(self.now()).is_none()) {
             return None;
         }
-        let (gives, given) = oneshot::channel();
-        if again { &mut state.again } else { &mut state.new }.push_back(gives);
+        let (sender, given) = oneshot::channel();
+        if again { &mut state.again } else { &mut state.new }.push_back(sender);
         if !state.is_served {
             state.is_served = true;
             tokio::spawn(serve(Arc::clone(self)));
