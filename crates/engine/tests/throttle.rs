@@ -275,7 +275,7 @@ fn that_there_is_no_such_object_is_an_answer() {
             assert_eq!(answer.expect_err("absent").kind(), Failed::NotFound);
         }
         let virtually = began.elapsed();
-        assert!(virtually < Duration::from_secs(60), "{virtually:?}");
+        assert!(virtually < Duration::from_mins(1), "{virtually:?}");
     });
 }
 
