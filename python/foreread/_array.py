@@ -11,7 +11,7 @@ from typing import Any, SupportsIndex, TypeGuard
 
 import numpy as np
 
-from foreread import _argsort, _native
+from foreread import _argsort, _native, _variance
 from foreread._file import File, open
 
 #: A file that is copied into an array is read in pieces of so many bytes where it is not one of
@@ -20,6 +20,12 @@ COPIED_BYTES = 1 << 20
 
 #: Bytes of a page of a region, in which its budget is told.
 PAGE_BYTES = 4096
+
+#: Names of ways to sort: all are the stable one here.
+SORTS = ("quicksort", "heapsort", "mergesort", "stable")
+
+#: Rules of casts that a copy into another array has; numpy's `astype` has more.
+CASTINGS = ("no", "equiv", "safe", "same_kind", "unsafe")
 
 #: The smallest budget of a region.
 BUDGET_BYTES_MIN = 512 << 10
@@ -34,7 +40,8 @@ class Array(np.ndarray[Any, Any]):
     in; an array that numpy makes out of it lies in ordinary memory and has none. But a copy of
     what lies in a region, and the indices that sort it, lie in regions like it where they are
     larger than its budget: of `copy`, `flatten`, `astype` and `argsort`, and of `np.sort`,
-    `np.median` and others that begin with one of these.
+    `np.median` and others that begin with one of these. These raise `OSError` where the file
+    system has no room, and a child of a fork must not touch what they made.
     """
 
     #: What the bytes lie in: `Region` has `advise`, `discard`, `set_budget` and `stats`, `View`
@@ -63,15 +70,26 @@ class Array(np.ndarray[Any, Any]):
         region = self.region
         return region.stats()["pages_budget"] * PAGE_BYTES if _is_region(region) else 0
 
-    def _copied(self, dtype: Any, order: Any) -> Array | None:
+    def _axes(self, order: Any, usual: str) -> list[int] | None:
+        """Its axes as a copy in this order has them, the slowest one first; None where the order
+        is none of numpy's."""
+        letter = usual if order is None else order.upper() if isinstance(order, str) else ""
+        axes = list(range(self.ndim))
+        if letter == "K":
+            return sorted(axes, key=lambda axis: -abs(self.strides[axis]))
+        if letter == "F" or (letter == "A" and self.flags.fnc):
+            return axes[::-1]
+        return axes if letter in ("C", "A") else None
+
+    def _copied(self, dtype: Any, order: Any, usual: str = "C") -> Array | None:
         """A copy that is larger than the budget, if it is."""
-        column = order == "F" or (
-            order in ("A", "K") and self.flags.f_contiguous and not self.flags.c_contiguous
-        )
-        made = self._like(self.shape[::-1] if column else self.shape, dtype)
+        axes = self._axes(order, usual)
+        if axes is None:
+            return None
+        made = self._like([self.shape[axis] for axis in axes], dtype)
         if made is None:
             return None
-        made = made.T if column else made
+        made = made.transpose(np.argsort(axes).tolist())
         _copy(self, made, self._budget() // PAGE_BYTES // 4)
         return made
 
@@ -89,7 +107,12 @@ class Array(np.ndarray[Any, Any]):
 
     def flatten(self, order: Any = "C") -> Any:
         """As numpy's."""
-        made = self._copied(self.dtype, "C") if order == "C" else None
+        axes = self._axes(order, "C")
+        made = None
+        # Where an axis repeats its items, numpy's own order of axes here is not that of `copy`.
+        if axes is not None and (order not in ("K", "k") or 0 not in self.strides):
+            turned: Any = self.transpose(axes)
+            made = turned._copied(self.dtype, "C")
         return np.ndarray.flatten(self, order) if made is None else made.reshape(-1)
 
     def astype(
@@ -102,9 +125,9 @@ class Array(np.ndarray[Any, Any]):
     ) -> Any:
         """As numpy's."""
         of = np.dtype(dtype)
-        is_new = subok and (copy or of != self.dtype) and casting != "same_value"
-        may_be = is_new and np.can_cast(self.dtype, of, casting)
-        made = self._copied(of, order) if may_be else None
+        is_new = subok and (copy or of != self.dtype) and casting in CASTINGS
+        may_be = is_new and _is_whole(of) and np.can_cast(self.dtype, of, casting)
+        made = self._copied(of, order, "K") if may_be else None
         if made is None:
             return np.ndarray.astype(self, dtype, order, casting, subok, copy)
         return made
@@ -114,9 +137,11 @@ class Array(np.ndarray[Any, Any]):
     ) -> Any:
         """As numpy's; a stable order where it is larger than the budget."""
         items: Any = self.reshape(-1) if axis is None and self.flags.c_contiguous else self
-        is_last = items.ndim == 1 or (axis in (-1, items.ndim - 1) and items.flags.c_contiguous)
+        axes = None if isinstance(axis, tuple) else _reduced(axis, self.ndim)
+        is_last = items.ndim == 1 or (axes == {items.ndim - 1} and items.flags.c_contiguous)
+        is_known = kind is None or (stable is None and kind in SORTS)
         made = None
-        if is_last and items.size and items.dtype.kind not in "VO":
+        if axes is not None and is_last and is_known and order is None and items.dtype.kind != "V":
             made = items._like(items.shape, np.intp)
         if made is None:
             return np.ndarray.argsort(self, axis, kind, order, stable=stable)
@@ -140,33 +165,46 @@ class Array(np.ndarray[Any, Any]):
         return made
 
     def var(
-        self, axis: Any = None, dtype: Any = None, out: Any = None, ddof: Any = 0, **options: Any
+        self,
+        axis: Any = None,
+        dtype: Any = None,
+        out: Any = None,
+        ddof: Any = 0,
+        keepdims: Any = False,
+        **options: Any,
     ) -> Any:
-        """As numpy's, which subtracts the mean from a copy: of a few rows at a time, where all
-        would be larger than the budget."""
-        is_plain = dtype is None and out is None and not options and self.ndim > 0
-        is_real = self.dtype.kind in "biuf" and self.dtype.itemsize != 2
-        if not (is_plain and is_real and 0 < self._budget() < self.nbytes):
-            return np.ndarray.var(self, axis, dtype, out, ddof, **options)
-        of = self.dtype if self.dtype.kind == "f" else np.dtype(float)
-        step = max(self._budget() // 4 * len(self) // (self.size * of.itemsize), 1)
-        parts = (np.asarray(self[start : start + step]) for start in range(0, len(self), step))
-        if axis is not None and (not isinstance(axis, int) or axis not in (0, -self.ndim)):
-            if isinstance(axis, int) and -self.ndim < axis < self.ndim:
-                return np.concatenate([part.var(axis, ddof=ddof) for part in parts])
-            return np.ndarray.var(self, axis, dtype, out, ddof)
-        mean = np.asarray(self).mean(axis)
-        total = sum(np.square(part - mean).sum(axis) for part in parts)
-        count = self.size if axis is None else len(self)
-        return np.true_divide(total, max(count - ddof, 0)).astype(of)[()]
+        """As numpy's, which subtracts the mean from a copy of all: here, of a part at a time,
+        where all would be larger than the budget. With `dtype`, `out` or `where`, and of numbers
+        of half precision, it is numpy's."""
+        axes = _reduced(axis, self.ndim)
+        is_plain = dtype is None and out is None and not options
+        is_plain = is_plain and isinstance(ddof, int | float | np.integer | np.floating)
+        is_number = self.dtype.kind in "biufc" and self.dtype != np.float16
+        budget = self._budget()
+        if axes is None or not (is_plain and is_number and 0 < budget < self.nbytes):
+            return np.ndarray.var(self, axis, dtype, out, ddof, keepdims=keepdims, **options)
+        # As memory has them, so that each part is a few runs of bytes, whatever the order.
+        by_stride = sorted(range(self.ndim), key=lambda each: -abs(self.strides[each]))
+        items: Any = np.asarray(self).transpose(by_stride)
+        reduced = tuple(at for at, each in enumerate(by_stride) if each in axes)
+        found = _variance.variance(items, reduced, ddof, budget // 4)
+        found = found.transpose(np.argsort(by_stride).tolist())
+        found = found if keepdims else found.squeeze(tuple(axes))
+        return found.view(type(self)) if found.ndim else found[()]
 
     def std(
-        self, axis: Any = None, dtype: Any = None, out: Any = None, ddof: Any = 0, **options: Any
+        self,
+        axis: Any = None,
+        dtype: Any = None,
+        out: Any = None,
+        ddof: Any = 0,
+        keepdims: Any = False,
+        **options: Any,
     ) -> Any:
         """As numpy's; see `var`."""
         if dtype is None and out is None and not options:
-            return np.sqrt(self.var(axis, ddof=ddof))
-        return np.ndarray.std(self, axis, dtype, out, ddof, **options)
+            return np.sqrt(self.var(axis, ddof=ddof, keepdims=keepdims))
+        return np.ndarray.std(self, axis, dtype, out, ddof, keepdims=keepdims, **options)
 
     def tofile(self, fid: Any, /, sep: str = "", format: str = "%s") -> None:
         """As numpy's. The kernel cannot read the memory of a region, so the bytes are copied."""
@@ -193,6 +231,24 @@ def _copy(of: np.ndarray[Any, Any], into: np.ndarray[Any, Any], pages: int) -> N
         for column in range(0, of.shape[1], pages):
             square = slice(row, row + pages), slice(column, column + pages)
             np.copyto(into[square], of[square], casting="unsafe")
+
+
+def _is_whole(dtype: np.dtype[Any]) -> bool:
+    """Whether an array that is cast to it has this dtype and no more axes: numpy takes a unit of
+    time that is not given from the items."""
+    is_unknown = dtype.kind in "mM" and np.datetime_data(dtype)[0] == "generic"
+    return dtype.subdtype is None and not is_unknown
+
+
+def _reduced(axis: Any, count: int) -> set[int] | None:
+    """The axes that are meant, of so many; None for what numpy has to answer, mostly by an
+    error."""
+    given = tuple(range(count)) if axis is None else axis if isinstance(axis, tuple) else (axis,)
+    # Python takes True and 1.0 for 1.
+    if any(isinstance(each, bool) or not isinstance(each, int | np.integer) for each in given):
+        return None
+    axes = {int(each) % count for each in given if -count <= each < count}
+    return axes if len(axes) == len(given) else None
 
 
 def _is_region(region: Any) -> TypeGuard[_native.Region]:

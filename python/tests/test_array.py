@@ -321,6 +321,10 @@ for start in range(0, len(array), 1 << 20):
     array[start : start + (1 << 20)] = np.random.default_rng(start).random(1 << 20)
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 array.argsort(), np.sort(array), np.median(array), array.std(), np.percentile(array, 9)
+four = array.reshape(-1, 4)
+array.reshape(1, -1).std(), four.T.std(), four.T.var(1), four.var(0), array.reshape(1, -1).var(1)
+array.reshape(4, -1).T.var((0, 1)), array.reshape(64, -1).var(0), array.reshape(64, -1).T.var(1)
+array.view(complex).reshape(1, -1).var(), array.view("i2").reshape(1, -1).std()
 print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) >> 10)
 """
     ran = subprocess.run(
