@@ -21,7 +21,7 @@ Made = np.ndarray[Any, Any]
 
 
 def drawn(dtype: Any) -> Made:
-    """A little more than a budget: many equal items, some negative, and some NaN or NaT where there is one."""
+    """A little more than a budget: many equal items, some negative, and some NaN or NaT."""
     of = np.dtype(dtype)
     rng = np.random.default_rng(1)
     numbers = rng.integers(-50, 50, 9 * BUDGET // 8 // of.itemsize // 128 * 128)
