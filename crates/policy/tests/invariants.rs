@@ -409,6 +409,33 @@ fn reads_in_pieces_and_near_the_end_fetch_little_beyond_themselves() {
     }
 }
 
+/// Of an archive of long members only the start of each is read, in no order: after a few that
+/// came whole in vain, no more comes than is read but for one now and then.
+#[test]
+fn of_long_members_that_are_not_read_to_their_ends_few_come_whole() {
+    const MEMBERS: u64 = 500;
+    for member_pages in [40, 400, 4_000] {
+        let mut driver = Driver::new(Options { capacity_bytes: 256 << 20, ..STORE });
+        let (file, pages) = (FileId(0), MEMBERS * member_pages);
+        driver.files.insert(file, pages);
+        driver.tell(Event::Open { file, pages });
+        driver.tell(Event::Parts { file });
+        for start in (0..pages).step_by(member_pages as usize) {
+            driver.tell(Event::Member { file, extent: Extent::new(start, start + member_pages) });
+        }
+        for nth in 0..200 {
+            let start = nth * 77 % MEMBERS * member_pages;
+            driver.read(file, Extent::new(start, start + 1));
+            while !driver.requests.is_empty() {
+                driver.complete(0, false);
+            }
+            driver.answer();
+        }
+        let whole = driver.submitted_pages / member_pages;
+        assert!(whole <= 50, "{whole} of 200 members of {member_pages} pages came whole");
+    }
+}
+
 /// A file of up to 4 MiB comes whole with its first read, on credit: whatever is read of how many,
 /// what is fetched in vain stays within it.
 #[test]

@@ -113,10 +113,11 @@ impl Layout {
         self.members.count() > 0
     }
 
-    /// All of the member of an archive that begins where `read` does, if that is of a few that
-    /// are one chunk.
-    pub(crate) fn member_of(&self, read: Extent) -> Option<Extent> {
-        self.members.member_of(read, self.chunk_at(read.start)?, &self.chunks)
+    /// All of the member that begins where `read` does, if that is short or `of_run`.
+    pub(crate) fn member_of(&self, read: Extent, of_run: bool) -> Option<Extent> {
+        let at = self.chunk_at(read.start)?;
+        let long = self.chunks.get(at).map(|long| long.extent).filter(|long| of_run && long.start == read.start);
+        self.members.member_of(read, at, &self.chunks).or(long)
     }
 
     /// Takes over what another file's readers have shown of their kernel.

@@ -9,7 +9,7 @@
 //! An archive is one group, whose columns are its members. Short ones behind each other are one
 //! chunk, until that is long enough: an archive of many files has few chunks, and no gaps between
 //! them. In which pages of it they begin is kept as bits: a read in no order brings its own member
-//! and none beside it (`member_of`).
+//! and none beside it (`member_of`). Of a long one it brings no more than it asks for.
 //!
 //! The file does not know what is read (`run`). Source: docs/decisions/0114, 0125.
 
@@ -24,7 +24,8 @@ pub(super) struct Members {
     count: u32,
     /// The last one was short, and is the end of the last chunk.
     was_short: bool,
-    /// For each chunk, the pages of it in which a member begins: the lowest bit is its first page.
+    /// For each chunk, the pages of it in which a short member begins: the lowest bit is its first
+    /// page. None where it is one long member.
     starts: Vec<u32>,
 }
 
@@ -53,13 +54,14 @@ impl Members {
             }
         } else if chunks.len() < CHUNKS_MAX {
             chunks.push(chunk);
-            self.starts.push(1);
+            self.starts.push(u32::from(is_short));
             self.was_short = is_short;
         }
     }
 
-    /// The members that begin in the same page of the chunk `nth` of these `chunks` as `read`, to
-    /// their ends: the next one may begin within their last page. Nothing where none begins there.
+    /// The short members that begin in the same page of the chunk `nth` of these `chunks` as
+    /// `read`, to their ends: the next one may begin within their last page. Nothing where none
+    /// begins there.
     pub(super) fn member_of(&self, read: Extent, nth: usize, chunks: &[Chunk]) -> Option<Extent> {
         let (starts, chunk) = (*self.starts.get(nth)?, chunks.get(nth)?.extent);
         let page = u32::try_from(read.start.checked_sub(chunk.start)?).ok()?;
@@ -127,8 +129,9 @@ mod tests {
             Some((found.start, found.end))
         };
         assert_eq!([member(0, 0), member(5, 0), member(10, 0)], [Some((0, 6)), Some((5, 11)), Some((10, 16))]);
-        assert_eq!([member(15, 0), member(17, 1)], [Some((15, 17)), Some((17, 60))], "the last of a chunk");
+        assert_eq!(member(15, 0), Some((15, 17)), "the last of a chunk");
         assert_eq!([member(3, 0), member(16, 0), member(59, 1), member(70, 1)], [None; 4], "within a member");
+        assert_eq!(member(17, 1), None, "a long one");
     }
 
     #[test]

@@ -4,8 +4,9 @@
 //!   read ──> streams ──> Stream: plan its parts ───────────────> demand what is still absent
 //!               │          a part: hole by hole, each one request;
 //!               │          stops where room or the limit of requests ends
-//!               └──────> Random: with the end of the file, if near (tail), or of the member
-//!                        of an archive that begins there (layout) ──> demand its pages
+//!               └──────> Random: with the end of the file, if near (tail), or of the short
+//!                        member of an archive that begins there (layout)
+//!                                              ──> demand its pages
 //!                                              ──> hot block: across resident pages
 //! ```
 //!
@@ -159,9 +160,10 @@ impl ReadPath {
         }
     }
 
-    /// Fetches a read together with the rest of the member of an archive that begins with it.
+    /// Fetches a read together with the rest of the short member of an archive that begins with
+    /// it.
     fn read_member(&mut self, file: FileId, read: Extent) {
-        let member = self.files.get(&file).and_then(|f| f.layout.as_ref()?.member_of(read));
+        let member = self.files.get(&file).and_then(|f| f.layout.as_ref()?.member_of(read, false));
         if let Some(member) = member.filter(|member| member.end > read.end) {
             // What finds no place is demanded with the read.
             let _ = self.submit_part(file, Ahead::Nearby, Part::plain(member), read);
@@ -198,7 +200,8 @@ impl ReadPath {
         if known.cached.overlaps(read) {
             return;
         }
-        let member = known.layout.as_ref().and_then(|layout| layout.member_of(read));
+        let of_run = matches!(next, Next::Stream(run) if Layout::is_run(run));
+        let member = known.layout.as_ref().and_then(|layout| layout.member_of(read, of_run));
         known.scattered.note(member.unwrap_or(read));
         let cost_ns = |pages| self.link.cost_ns(pages);
         let is_worth = known.scattered.is_worth(file_pages, room_pages, order, cost_ns);
