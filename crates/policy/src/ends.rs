@@ -10,7 +10,8 @@
 //! read the same ends of each. What is read in between is neither: it says nothing of the next
 //! file.
 //!
-//! *Invariant:* neither end is longer than the file, and they do not overlap.
+//! *Invariant:* neither end of a file that was read is longer than it, and they do not overlap:
+//! the tail is what the head does not reach.
 //!
 //! This file does not decide what is fetched (`directories/heads`). Source: docs/decisions/0124.
 
@@ -32,7 +33,8 @@ impl Ends {
     pub fn read(self, extent: Extent, file_pages: u64) -> Self {
         let (head, tail) = (u64::from(self.head), u64::from(self.tail));
         if extent.start <= head + GAP_PAGES {
-            Self { head: narrow(head.max(extent.end)), ..self }
+            let head = head.max(extent.end.min(file_pages));
+            Self { head: narrow(head), tail: narrow(tail.min(file_pages.saturating_sub(head))) }
         } else if extent.end + tail + GAP_PAGES >= file_pages {
             Self { tail: narrow(tail.max(file_pages.saturating_sub(extent.start))), ..self }
         } else {
@@ -104,6 +106,9 @@ mod tests {
         assert_eq!(read(1_000, &[(0, 1), (500, 532), (999, 1_000)]), (1, 1));
         assert_eq!(read(1_000, &[(500, 532)]), (0, 0));
         assert_eq!(read(20, &[(0, 1), (19, 20)]), (20, 0), "a short file has a head only");
+        assert_eq!(read(1_000, &[(900, 1_000), (0, 950)]), (950, 50), "the head comes first");
+        assert_eq!(read(1_000, &[(900, 1_000), (0, 1_000)]), (1_000, 0), "all of it is head");
+        assert_eq!(read(1_000, &[(0, 900), (999, 1_008)]), (900, 1), "no more than the file has");
     }
 
     #[test]
