@@ -85,8 +85,9 @@ struct Driver {
     fetched: BTreeSet<(u64, u32)>,
     /// In flight, and discarded or opened: they are not ahead when they come.
     dropped: BTreeSet<(u64, u32)>,
-    /// What was fetched of files of which ends were.
+    /// What was fetched of files of which ends were; if it `cuts`, no more than their heads.
     ends: BTreeMap<(u64, u32), Ends>,
+    cuts: bool,
     /// What a program said that may be ahead of it.
     ahead_bytes: Option<u64>,
     rounds: u32,
@@ -117,6 +118,7 @@ impl Driver {
             fetched: BTreeSet::new(),
             dropped: BTreeSet::new(),
             ends: BTreeMap::new(),
+            cuts: false,
             ahead_bytes: None,
             rounds: 0,
             requests: 0,
@@ -282,6 +284,7 @@ impl Driver {
             if came && !is_dropped {
                 self.fetched.insert(file);
             }
+            self.cut(file);
             self.tell(DirEvent::Fetched { dir: DirId(file.0), entry: file.1, came });
         }
     }

@@ -190,6 +190,8 @@ pub(crate) struct Entry {
     pub(crate) named: bool,
     /// Whether it was opened.
     pub(crate) opens: Opens,
+    /// Its ends were read, and it was closed: that has earned what it may.
+    pub(crate) closed: bool,
     /// Its number among those that were fetched, if it was.
     pub(crate) number: FetchNumber,
 }
@@ -235,7 +237,7 @@ pub(crate) enum Opens {
 
 impl Entry {
     fn new(child: Child) -> Self {
-        Self { child, fetched: Fetched::No, named: false, opens: Opens::Never, number: 0 }
+        Self { child, fetched: Fetched::No, named: false, opens: Opens::Never, closed: false, number: 0 }
     }
 
     pub(crate) fn bytes(self) -> u64 {

@@ -151,6 +151,16 @@ pub enum DirEvent<'a> {
         /// What readers were given of it, from its start on and up to its end.
         ends: Ends,
     },
+    /// Of the ends of a file that were to be fetched only these found room, and are in flight.
+    /// When they have come, [`DirEvent::Fetched`] tells that as well.
+    Cut {
+        /// Its directory.
+        dir: DirId,
+        /// Which of its entries.
+        entry: u32,
+        /// As many pages of each end as found room.
+        ends: Ends,
+    },
     /// A program said that files will be opened in this order. Several orders are followed side by
     /// side.
     Expected {

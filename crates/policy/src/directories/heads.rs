@@ -9,6 +9,9 @@
 //!            x, after another one of them   in no order: those nearest to it, on both sides
 //!              └──> heads bought: 4 files at first, then more while the reader waits
 //!   closed   c: what was bought and read is paid back, the rest is dropped
+//!
+//!   bought ──> ahead ──opened──> opened ──closed──> paid
+//!                └──refused: repaid; discarded: lost
 //! ```
 //!
 //! A program that asks what files are reads a little of each, and waits for a round trip at each
@@ -17,30 +20,36 @@
 //! that opens files and reads none spends the first credit. What is read of a file of which
 //! nothing was bought earns a little.
 //!
-//! *Invariant:* what is fetched so and not read never exceeds the credit that was given.
+//! *Invariants:* what is fetched so and not read never exceeds the credit that was given. What was
+//! bought of a file is known for as long as its entry says that its ends are ahead.
 //!
-//! This file does not know files: which ones are next is decided by `path/ahead_of_heads`. Files
-//! that are small come whole (`siblings`, `walk`). Source: docs/decisions/0124.
+//! This file does not know files: which ones are next is decided by `path/ends`. Files that are
+//! small come whole (`siblings`, `walk`). Source: docs/decisions/0124.
 
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, VecDeque};
 
 use crate::credit::Credit;
 use crate::directories::confidence::Confidence;
 use crate::directories::open_order::FileRef;
 use crate::directories::siblings::Dense;
 use crate::ends::Ends;
-use crate::units::PAGE_BYTES;
+use crate::units::{DirId, PAGE_BYTES};
 
 /// The ends that were read of the last files that were closed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Closed {
     last: [Ends; CLOSED_MAX],
     files: u8,
+    /// The one that was closed last.
+    latest: Option<FileRef>,
 }
 
 impl Closed {
-    /// These ends of a file were read.
-    pub(crate) fn add(&mut self, ends: Ends) {
+    /// These ends of a file were read. One that is opened again and again tells nothing of others.
+    pub(crate) fn add(&mut self, file: FileRef, ends: Ends) {
+        if self.latest.replace(file) == Some(file) {
+            return;
+        }
         self.last.rotate_right(1);
         self.last[0] = ends;
         self.files = (self.files + 1).min(CLOSED_MAX as u8);
@@ -83,8 +92,10 @@ pub(crate) struct Heads {
     pub(crate) credit: Credit,
     /// What was read of the last files, in whatever directory.
     pub(crate) closed: Closed,
-    /// What was bought of files that are not closed yet.
-    bought: BTreeMap<FileRef, Ends>,
+    /// What was bought of files that are not opened yet.
+    ahead: BTreeMap<FileRef, Ends>,
+    /// The same of files that are opened and not closed yet, the oldest first.
+    opened: VecDeque<(FileRef, Ends)>,
 }
 
 impl Default for Heads {
@@ -93,7 +104,8 @@ impl Default for Heads {
             confidence: Confidence::closed(HEADS_MAX),
             credit: Credit::growing(CREDIT_FIRST),
             closed: Closed::default(),
-            bought: BTreeMap::new(),
+            ahead: BTreeMap::new(),
+            opened: VecDeque::new(),
         }
     }
 }
@@ -113,37 +125,61 @@ impl Heads {
         if ends.is_empty() || !is_worth || !self.credit.spend(cost(ends)) {
             return None;
         }
-        if self.bought.len() == BOUGHT_MAX {
-            self.bought.pop_first();
-        }
-        self.bought.insert(file, ends);
+        self.ahead.insert(file, ends);
         Some(ends)
     }
 
-    /// What was bought of a file that is not closed yet.
-    pub(crate) fn bought(&self, file: FileRef) -> Option<Ends> {
-        self.bought.get(&file).copied()
+    /// What was bought of a file that is not opened yet.
+    pub(crate) fn ahead(&self, file: FileRef) -> Option<Ends> {
+        self.ahead.get(&file).copied()
     }
 
-    /// Nothing of a file that was bought is there any more, or will be read.
+    /// A file of which ends are ahead is opened, and they are there.
+    pub(crate) fn opened(&mut self, file: FileRef) {
+        let Some(ends) = self.ahead.remove(&file) else { return };
+        if self.opened.len() == OPENED_MAX {
+            self.opened.pop_front();
+        }
+        self.opened.push_back((file, ends));
+    }
+
+    /// Nothing of a file of which ends were ahead is there any more, or will be read.
     pub(crate) fn lost(&mut self, file: FileRef) {
-        self.bought.remove(&file);
+        self.ahead.remove(&file);
     }
 
     /// What was bought did not come.
     pub(crate) fn refused(&mut self, file: FileRef) {
-        if let Some(ends) = self.bought.remove(&file) {
+        if let Some(ends) = self.ahead.remove(&file) {
             self.credit.refused(cost(ends));
         }
     }
 
-    /// `ends` were read of a file that is closed, in a directory that was opened so far. Returns
-    /// whether some was bought, and not read.
-    pub(crate) fn closed(&mut self, file: FileRef, ends: Ends, dense: Dense) -> bool {
-        self.closed.add(ends);
-        let Some(bought) = self.bought.remove(&file) else {
-            let bytes = ends.within(u64::MAX, u64::from(END_PAGES_MAX) * PAGE_BYTES).bytes();
-            self.credit.used_among(bytes, dense.opened.into(), dense.files.into());
+    /// Of what was bought only these ends will come.
+    pub(crate) fn cut(&mut self, file: FileRef, ends: Ends) {
+        let opened = self.opened.iter_mut().rfind(|(opened, _)| *opened == file).map(|(_, ends)| ends);
+        if let Some(bought) = self.ahead.get_mut(&file).or(opened) {
+            let before = core::mem::replace(bought, bought.common(ends));
+            self.credit.refused(cost(before).saturating_sub(cost(*bought)));
+        }
+    }
+
+    /// The files of `dir` are others, or not known any more, but for those of which ends are
+    /// ahead.
+    pub(crate) fn forget(&mut self, dir: DirId) {
+        self.opened.retain(|&((of, _), _)| of != dir);
+    }
+
+    /// `ends` were read of a file that is closed, for the `first` time or not, in a directory that
+    /// was opened so far. Returns whether some was bought, and not read.
+    pub(crate) fn closed(&mut self, file: FileRef, ends: Ends, first: bool, dense: Dense) -> bool {
+        self.closed.add(file, ends);
+        let place = self.opened.iter().position(|&(opened, _)| opened == file);
+        let Some((_, bought)) = place.and_then(|place| self.opened.remove(place)) else {
+            if first {
+                let bytes = ends.within(u64::MAX, u64::from(END_PAGES_MAX) * PAGE_BYTES).bytes();
+                self.credit.used_among(bytes, dense.opened.into(), dense.files.into());
+            }
             return false;
         };
         let common = bought.common(ends);
@@ -201,9 +237,10 @@ const HEADS_MAX: u32 = 64;
 /// siblings, docs/decisions/0057; eight heads of 256 KiB.
 const CREDIT_FIRST: u64 = 2 << 20;
 
-/// Files of which something was bought and that are not closed, at most. Lower: a program that
-/// keeps many files open pays nothing back. Higher: more memory. Source: a guess, not measured.
-const BOUGHT_MAX: usize = 1024;
+/// Files of which something was bought and that are opened and not closed, at most. Lower: a
+/// program that keeps many files open pays nothing back. Higher: more memory, and a close takes
+/// longer. Source: a guess, not measured.
+const OPENED_MAX: usize = 1024;
 
 #[cfg(test)]
 mod tests {
@@ -212,8 +249,8 @@ mod tests {
 
     fn expected(heads: &[u32]) -> Option<u32> {
         let mut closed = Closed::default();
-        for &head in heads {
-            closed.add(Ends { head, tail: 0 });
+        for (nth, &head) in (0..).zip(heads) {
+            closed.add((DirId(0), nth), Ends { head, tail: 0 });
         }
         closed.expected().map(|ends| ends.head)
     }
@@ -230,6 +267,48 @@ mod tests {
     }
 
     #[test]
+    fn one_file_that_is_closed_again_is_one() {
+        let (mut heads, file) = (Heads::default(), (DirId(0), 7));
+        let ends = Ends { head: 64, tail: 0 };
+        heads.closed(file, ends, true, Dense::default());
+        let left = heads.credit.left();
+        heads.closed(file, ends, false, Dense::default());
+        assert_eq!((heads.closed.expected(), heads.credit.left()), (None, left));
+        heads.closed((DirId(0), 9), ends, true, Dense::default());
+        assert_eq!(heads.closed.expected(), Some(ends));
+        assert!(heads.credit.left() > left);
+    }
+
+    #[test]
+    fn what_is_ahead_is_known_until_it_is_opened_and_the_oldest_that_is_opened_is_forgotten() {
+        let mut heads = Heads { credit: Credit::new(1 << 30), ..Heads::default() };
+        let ends = Ends { head: 1, tail: 0 };
+        let files = (0..3 * OPENED_MAX as u32).map(|nth| (DirId(u64::from(nth % 2)), 10_000 - nth));
+        for file in files.clone() {
+            assert_eq!(heads.buy(file, ends, 1_000), Some(ends));
+        }
+        assert!(files.clone().all(|file| heads.ahead(file) == Some(ends)));
+        for file in files.clone() {
+            heads.opened(file);
+        }
+        let kept = |heads: &Heads| heads.opened.iter().map(|&(file, _)| file).collect::<alloc::vec::Vec<_>>();
+        assert_eq!(kept(&heads), files.clone().skip(2 * OPENED_MAX).collect::<alloc::vec::Vec<_>>());
+        heads.forget(DirId(1));
+        assert!(heads.opened.len() == OPENED_MAX / 2 && kept(&heads).iter().all(|&(dir, _)| dir == DirId(0)));
+        assert!(heads.ahead.is_empty());
+    }
+
+    #[test]
+    fn what_found_no_room_is_repaid_and_what_did_is_not() {
+        let (mut heads, file) = (Heads::default(), (DirId(0), 7));
+        let before = heads.credit.left();
+        heads.buy(file, Ends { head: 64, tail: 32 }, 1_000);
+        heads.cut(file, Ends { head: 64, tail: 0 });
+        assert_eq!(before - heads.credit.left(), 64 * PAGE_BYTES);
+        assert_eq!(heads.ahead(file), Some(Ends { head: 64, tail: 0 }));
+    }
+
+    #[test]
     fn what_is_bought_and_not_read_is_bounded() {
         let mut heads = Heads::default();
         let ends = Ends { head: 64, tail: 0 };
@@ -238,7 +317,7 @@ mod tests {
             let file = (DirId(0), entry);
             match heads.buy(file, ends, 1_000) {
                 Some(ends) => vain += ends.bytes(),
-                None => _ = heads.closed(file, ends, Dense::default()),
+                None => _ = heads.closed(file, ends, true, Dense::default()),
             }
         }
         let read = 10_000 * ends.bytes();
@@ -251,10 +330,11 @@ mod tests {
         let (bought, read) = (Ends { head: 64, tail: 1 }, Ends { head: 32, tail: 8 });
         let file = (DirId(0), 7);
         assert_eq!(heads.buy(file, bought, 1_000), Some(bought));
-        assert_eq!(heads.bought(file), Some(bought));
+        assert_eq!(heads.ahead(file), Some(bought));
+        heads.opened(file);
         let before = heads.credit.left();
-        assert!(heads.closed(file, read, Dense::default()), "some of it was not read");
+        assert!(heads.closed(file, read, true, Dense::default()), "some of it was not read");
         assert_eq!(heads.credit.left() - before, 2 * 33 * PAGE_BYTES);
-        assert_eq!(heads.bought(file), None);
+        assert_eq!(heads.ahead(file), None);
     }
 }

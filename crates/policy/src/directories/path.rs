@@ -253,6 +253,7 @@ impl DirReadahead {
                 (known.coming, known.ahead) = (Coming::Along, ahead);
             }
             DirEvent::ListedBelow { dir, from } => self.listed_below(dir, from),
+            DirEvent::Cut { dir, entry, ends } => self.cut((dir, entry), ends),
             DirEvent::Fetched { dir, entry, came } => {
                 self.fetches.remove(&(dir, entry));
                 self.refused = !came;
@@ -329,6 +330,7 @@ impl DirReadahead {
         self.open_order.forget(dir);
         self.open_stride.forget(dir);
         self.told_orders.forget(dir);
+        self.heads.forget(dir);
     }
 
     /// Whether more is known than may be. After [`DirEvent::Capacity`] the driver reports that

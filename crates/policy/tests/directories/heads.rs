@@ -1,6 +1,6 @@
 //! Programs that read the ends of files which are not small: types of files, tags, headers.
 
-use foreread_policy::{Child, DirEvent, DirId, DirOptions, DirShares, Ends, PAGE_BYTES};
+use foreread_policy::{Child, DirEvent, DirId, DirOptions, DirShares, Ends, Extent, PAGE_BYTES};
 
 use super::{Driver, OPTIONS, Tree};
 
@@ -20,6 +20,15 @@ impl Driver {
                 assert!(pages > 64 && !ends.is_empty() && u64::from(ends.head) + u64::from(ends.tail) <= pages);
                 self.ends.insert(file, ends);
             }
+        }
+    }
+
+    /// Of two ends of a file only the head finds room, if the driver cuts.
+    pub(super) fn cut(&mut self, file @ (dir, entry): (u64, u32)) {
+        if let Some(ends) = self.ends.get_mut(&file).filter(|ends| self.cuts && ends.tail > 0) {
+            ends.tail = 0;
+            let ends = *ends;
+            self.tell(DirEvent::Cut { dir: DirId(dir), entry, ends });
         }
     }
 
@@ -126,12 +135,95 @@ fn a_program_that_opens_few_of_many_has_little_fetched_in_vain() {
 
 #[test]
 fn one_head_and_reads_in_the_middle_have_nothing_fetched() {
-    let mut lone = Program::new(1_000, 768, HEAD);
-    lone.open(7);
-    let mut middle = Program::new(1_000, 76_800, Ends::default());
+    // Heads are bought at an open, so another file is opened after them.
+    for before in [&[7][..], &[7, 7, 7], &[7, 7, 500, 7]] {
+        let mut program = Program::new(1_000, 76_800, HEAD);
+        program.open_all(before.iter().copied());
+        program.open(499);
+        let is_known = before.contains(&500);
+        assert_eq!(program.fetched(|_| false).0 > 0, is_known, "after {before:?}");
+    }
+    let reads = [(38_000, 38_032), (200, 232), (60_000, 60_001), (38_032, 38_064)];
+    let read = |ends: Ends, &(start, end): &(u64, u64)| ends.read(Extent::new(start, end), 76_800);
+    let mut middle = Program::new(1_000, 76_800, reads.iter().fold(Ends::default(), read));
     middle.open_all(0..1_000);
     middle.open_all(shuffled(1_000));
-    assert_eq!((lone.fetched(|_| false).0, middle.fetched(|_| false).0), (0, 0));
+    assert_eq!(middle.fetched(|_| false).0, 0);
+}
+
+#[test]
+fn a_file_that_is_read_again_and_again_buys_nothing_more() {
+    let mut program = Program::new(1_000, 76_800, HEAD);
+    program.open_all([7, 500]);
+    // Each costs what it costs to fetch, and is not read.
+    program.read = Ends::default();
+    program.open_all(shuffled(1_000).take(300));
+    let (before, _) = program.fetched(|_| false);
+    program.read = HEAD;
+    program.open_all((0..2_000).flat_map(|_| [7, 500]));
+    program.read = Ends::default();
+    program.open_all(shuffled(1_000).skip(300));
+    let (after, _) = program.fetched(|_| false);
+    assert!(after - before <= 4 * HEAD.bytes(), "{} bytes for two files", after - before);
+}
+
+/// What is ahead is discarded for what is longer only: the bytes of files that were opened and not
+/// read leave.
+#[test]
+fn files_that_are_opened_and_not_closed_take_no_room_of_others() {
+    let mut program = Program::new(10_000, 768, HEAD);
+    // As many as can be remembered, at places behind the others: nothing is told of them.
+    program.driver.open(0, 9_999);
+    let discarded = program.driver.discarded;
+    for entry in (5_000..9_999).rev() {
+        program.driver.open(0, entry);
+        if entry % 2 == 0 {
+            program.driver.tell(DirEvent::Closed { dir: DirId(0), entry, ends: HEAD });
+        }
+    }
+    let waited = program.open_all((0..5_000).rev());
+    assert!(waited <= 100, "{waited} of 5,000");
+    assert_eq!(program.driver.discarded, discarded, "none is discarded");
+}
+
+#[test]
+fn where_one_end_finds_no_room_the_other_is_paid() {
+    let mut program = Program::new(1_000, 76_800, Ends { head: 64, tail: 64 });
+    program.driver.cuts = true;
+    program.open_all(0..2);
+    program.read = Ends::default();
+    program.open_all(2..1_000);
+    let (fetched, _) = program.fetched(|_| true);
+    assert!((7 << 18..=8 << 18).contains(&fetched), "{fetched} bytes of heads for a credit of 2 MiB");
+}
+
+/// In a directory of which nothing is known, longer siblings come as elsewhere: if there is no
+/// credit for heads, or heads would not come since the open before was elsewhere.
+#[test]
+fn heads_of_another_directory_keep_no_siblings_away() {
+    for (pages, opened) in [(2_000, &[10, 30][..]), (200, &[10])] {
+        let files = |pages| (0..50).map(|nth: u32| Child::File { pages, kind: 1, stem: nth + 1 }).collect();
+        let dirs = [1, 2].map(|dir| Child::Directory(DirId(dir)));
+        let tree = Tree::from([(0, dirs.to_vec()), (1, files(pages)), (2, files(200))]);
+        let shares = DirShares { known_bytes: 64 << 20, contents_bytes: 256 << 20 };
+        let mut driver = Driver::new(tree, DirOptions { shares, ..OPTIONS });
+        for dir in 0..3 {
+            driver.read(dir);
+        }
+        for entry in [3, 40] {
+            driver.open(1, entry);
+            driver.tell(DirEvent::Closed { dir: DirId(1), entry, ends: Ends { head: 150, tail: 0 } });
+        }
+        // Of these nothing is read: no credit is left.
+        for entry in [7, 30, 20, 11, 45, 26] {
+            driver.open(1, entry);
+        }
+        for &entry in opened {
+            driver.open(2, entry);
+        }
+        let whole = driver.fetched.iter().filter(|file| file.0 == 2 && !driver.ends.contains_key(file)).count();
+        assert!(whole > 0, "after files of {pages} pages");
+    }
 }
 
 #[test]

@@ -164,6 +164,7 @@ fn event_text(event: DirEvent<'_>) -> String {
         DirEvent::ReadByName { dir, .. } => format!("ReadByName d{}", dir.0),
         DirEvent::Sought { dir, from, to } => format!("Sought d{} [{from},{to})", dir.0),
         DirEvent::Closed { dir, entry, ends } => format!("Closed d{}/{entry} {}+{}", dir.0, ends.head, ends.tail),
+        DirEvent::Cut { dir, entry, ends } => format!("Cut d{}/{entry} {}+{}", dir.0, ends.head, ends.tail),
         DirEvent::Opened { dir, entry, found } => format!("Opened d{}/{entry} {found:?}", dir.0),
         DirEvent::Expected { files, ahead_bytes, .. } => format!("Expected {} {ahead_bytes:?}", files.len()),
         DirEvent::Unexpected => "Unexpected".to_owned(),

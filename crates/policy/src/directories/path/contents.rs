@@ -152,7 +152,10 @@ impl DirReadahead {
                 self.heads.lost((dir, entry));
                 self.heads.confidence.missed();
             }
-            (Fetched::Ends, _) => self.heads.confidence.hit(found == Found::InFlight),
+            (Fetched::Ends, _) => {
+                self.heads.opened((dir, entry));
+                self.heads.confidence.hit(found == Found::InFlight);
+            }
         }
         // A file that was looked up first was no prediction, and a sibling none of a walk.
         let fetched = fetched && !named && !beside;
@@ -422,7 +425,7 @@ impl DirReadahead {
 
     pub(super) fn fetch_as(&mut self, file @ (dir, entry): FileRef, fetched: Fetched) {
         let Some(state) = self.dirs.get(&dir).and_then(|dir| dir.get(entry)) else { return };
-        let ends = if fetched == Fetched::Ends { self.heads.bought(file) } else { None };
+        let ends = if fetched == Fetched::Ends { self.heads.ahead(file) } else { None };
         let (dirs, bytes) = (&self.dirs, ends.map_or(state.bytes(), Ends::bytes));
         let has = |file, number| is_fetched_as(dirs, file, number);
         let number = self.fetched.push(file, is_apart(fetched), bytes, has);

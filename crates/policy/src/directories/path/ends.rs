@@ -38,27 +38,38 @@ impl DirReadahead {
     /// What was fetched of a file that is not opened, if that are ends of it.
     pub fn fetched_ends(&self, dir: DirId, entry: u32) -> Option<Ends> {
         let state = self.dirs.get(&dir)?.get(entry)?;
-        if state.fetched == Fetched::Ends { self.heads.bought((dir, entry)) } else { None }
+        if state.fetched == Fetched::Ends { self.heads.ahead((dir, entry)) } else { None }
     }
 
     /// These ends of a file were read, and it is closed.
     pub(super) fn closed(&mut self, file @ (dir, entry): FileRef, ends: Ends) {
         let Some(known) = self.dirs.get_mut(&dir).filter(|_| self.options.readahead) else { return };
-        known.closed.add(ends);
+        known.closed.add(file, ends);
         let dense = Dense { opened: known.files_opened, files: known.files() };
-        if self.heads.closed(file, ends, dense) {
+        let first = known.entry(entry).is_some_and(|state| !core::mem::replace(&mut state.closed, true));
+        if self.heads.closed(file, ends, first, dense) {
             self.actions.push_back(DirAction::Discard { dir, entry });
         }
     }
 
+    /// Of the ends of a file that were to be fetched only these found room.
+    pub(super) fn cut(&mut self, file: FileRef, ends: Ends) {
+        self.refused = true;
+        let before = self.heads_bytes(file);
+        self.heads.cut(file, ends);
+        self.fetched.replaced(before, self.heads_bytes(file));
+    }
+
     /// A file that is not small is opened. Fetches what is read of its siblings ahead of the
-    /// reader, if that is known. Returns whether it is.
+    /// reader, if that is known. Returns whether it is known of this directory, or of all some is
+    /// ahead in it.
     pub(super) fn fetch_heads(&mut self, (dir, entry): FileRef, way: Way) -> bool {
         let Some(known) = self.dirs.get(&dir).filter(|_| self.options.readahead) else { return false };
-        let Some(ends) = known.closed.expected().or_else(|| self.heads.closed.expected()) else { return false };
-        let Way { steps, in_order, stays, dense } = way;
+        let own = known.closed.expected();
+        let Some(ends) = own.or_else(|| self.heads.closed.expected()) else { return false };
+        let (Way { steps, in_order, stays, dense }, mut is_known) = (way, own.is_some());
         if self.refused || !in_order && !stays {
-            return true;
+            return is_known;
         }
         self.heads.confidence.open(HEADS_FIRST);
         let dense = if in_order { 0 } else { dense.opened.saturating_sub(1) };
@@ -74,7 +85,9 @@ impl DirReadahead {
             let Some(pages) = state.pages_with_ends() else { continue };
             let file = (dir, place);
             if state.fetched != Fetched::No {
-                left -= u32::from(state.fetched == Fetched::Ends);
+                let is_ahead = state.fetched == Fetched::Ends;
+                left -= u32::from(is_ahead);
+                is_known |= is_ahead;
             } else if state.opens == Opens::Never && !self.fetches.contains(&file) {
                 // What does not fit is a second request for the reader: only the next file may be
                 // cut.
@@ -91,14 +104,15 @@ impl DirReadahead {
                 wanted.push(file);
             }
         }
+        is_known |= !wanted.is_empty();
         for file in wanted {
             self.fetch_as(file, Fetched::Ends);
         }
-        true
+        is_known
     }
 
-    /// Bytes that were fetched of a file of which ends were.
+    /// Bytes that were fetched of a file of which ends are ahead.
     pub(super) fn heads_bytes(&self, file: FileRef) -> u64 {
-        self.heads.bought(file).map_or(0, Ends::bytes)
+        self.heads.ahead(file).map_or(0, Ends::bytes)
     }
 }
