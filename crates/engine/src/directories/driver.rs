@@ -464,19 +464,31 @@ impl Directories {
                 directories.settle(state, dir, place, came);
             });
         };
-        let prefetched = object.map(|object| prefetch(&self.driver, &object, ends, done));
+        let mut errands = VecDeque::new();
+        let cut = |ends| {
+            let cut = DirEvent::Cut { dir, entry: place, ends };
+            errands = self.with_errands_left(|state| self.tell(state, cut));
+        };
+        let prefetched = object.map(|object| prefetch(&self.driver, &object, ends, cut, done));
         if prefetched == Some(Prefetched::Coming) {
-            return VecDeque::new();
+            return errands;
         }
         let came = prefetched == Some(Prefetched::Resident);
-        let mut left = {
-            let state = &mut *self.state.lock();
+        self.with_errands_left(|state| {
             self.settle(state, dir, place, came);
             // What is resident is of a version that nothing has confirmed lately: the next listing
             // will.
             if came && state.table.chain(dir).is_some_and(|chain| !state.table.is_fresh(chain.began)) {
                 self.tell(state, DirEvent::Named { dir, entry: None, found: Found::Absent });
             }
+        })
+    }
+
+    /// Has `f` done. Returns the errands that follow, which the caller is to do after its own.
+    fn with_errands_left(self: &Arc<Self>, f: impl FnOnce(&mut State)) -> VecDeque<Errand> {
+        let mut left = {
+            let state = &mut *self.state.lock();
+            f(state);
             state.leave(self.reserved_names())
         };
         let errands = std::mem::take(&mut left.errands);

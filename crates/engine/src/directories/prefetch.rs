@@ -7,10 +7,8 @@ use foreread_policy::{Ends, Event, Extent, Found, PAGE_BYTES};
 
 use crate::driver::Driver;
 use crate::file::File;
-use crate::pages::opened::Opened;
-use crate::pages::pinned::Pages;
+use crate::pages::folio::Folios;
 use crate::pages::request::Held;
-use crate::pages::table::Lookup;
 
 /// What has become of a wish to have a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,16 +22,18 @@ pub(crate) enum Prefetched {
 }
 
 /// Has all of `object` fetched, or some `ends` of it, although no reader has asked for it. If it
-/// is in flight then, `done` is told whether it has come, when its requests are over.
+/// is in flight then, `done` is told whether it has come, when its requests are over. If of the
+/// ends only a part has found room, `cut` is told of that first, and `done` is told of it alone.
 pub(crate) fn prefetch(
     driver: &Arc<Driver>,
     object: &Object,
     ends: Option<Ends>,
+    cut: impl FnOnce(Ends),
     done: impl FnOnce(bool) + Send + Sync + 'static,
 ) -> Prefetched {
     let file = File::open(driver, object);
     let opened = Arc::clone(file.opened());
-    if found(&opened, ends) == Found::Resident {
+    if ends.map_or_else(|| opened.found(), |ends| opened.found_ends(ends)) == Found::Resident {
         return Prefetched::Resident;
     }
     let wish = match ends {
@@ -42,18 +42,27 @@ pub(crate) fn prefetch(
     };
     driver.enter(|shard| driver.tell(shard, wish));
     let file_pages = opened.size().div_ceil(PAGE_BYTES);
-    let parts: Vec<Extent> = ends.map_or_else(|| vec![Extent::new(0, file_pages)], |e| e.extents(file_pages).collect());
-    let mut held = Vec::new();
-    for Extent { start, end } in parts {
-        let (offset, end) = (start * PAGE_BYTES, (end * PAGE_BYTES).min(opened.size()));
-        let Lookup::Present(pages) = opened.table.look_up(offset, (end - offset) as usize) else {
-            return Prefetched::Refused;
-        };
-        held.push(pages);
+    let wished: Vec<Extent> =
+        ends.map_or_else(|| vec![Extent::new(0, file_pages)], |ends| ends.extents(file_pages).collect());
+    let (mut held, mut parts, mut submitted) = (Folios::new(), Vec::new(), Ends::default());
+    for &Extent { start, end } in &wished {
+        let (folios, until) = opened.table.up_to_hole(Extent::new(start, end));
+        held.extend(folios);
+        parts.push(Extent::new(start, until.min(end)));
+        let pages = (until.min(end) - start) as u32;
+        let is_head = start == 0 && ends.is_some_and(|ends| ends.head > 0);
+        if is_head { submitted.head = pages } else { submitted.tail = pages }
     }
-    let coming: Held = Arc::new(Coming { file: Some(file), ends, done: Some(Box::new(done)) });
+    if parts != wished {
+        if ends.is_none() || submitted.is_empty() {
+            return Prefetched::Refused;
+        }
+        cut(submitted);
+    }
+    parts.retain(|part| !part.is_empty());
+    let coming: Held = Arc::new(Coming { file: Some(file), parts, done: Some(Box::new(done)) });
     driver.enter(|shard| {
-        for folio in held.iter().flat_map(Pages::folios) {
+        for folio in &held {
             if shard.counts(folio.request.id()) {
                 folio.request.hold(Arc::clone(&coming));
             }
@@ -71,21 +80,17 @@ pub(crate) fn discard(driver: &Arc<Driver>, object: &Object) {
     });
 }
 
-/// How much of it is there, or of its `ends`.
-fn found(opened: &Opened, ends: Option<Ends>) -> Found {
-    ends.map_or_else(|| opened.found(), |ends| opened.found_ends(ends))
-}
-
 /// Held by the requests of a prefetch: dropped when all of them are over.
 struct Coming {
     file: Option<File>,
-    ends: Option<Ends>,
+    parts: Vec<Extent>,
     done: Option<Box<dyn FnOnce(bool) + Send + Sync>>,
 }
 
 impl Drop for Coming {
     fn drop(&mut self) {
-        let came = self.file.take().is_some_and(|file| found(file.opened(), self.ends) == Found::Resident);
+        let parts = std::mem::take(&mut self.parts);
+        let came = self.file.take().is_some_and(|file| file.opened().found_of(parts) == Found::Resident);
         if let Some(done) = self.done.take() {
             done(came);
         }

@@ -132,10 +132,13 @@ impl Opened {
 
     /// The same of some of its ends: of the worst of them.
     pub(crate) fn found_ends(&self, ends: Ends) -> Found {
-        let bytes = |pages: Extent| (pages.start * PAGE_BYTES, pages.pages() * PAGE_BYTES);
-        let pages = self.size().div_ceil(PAGE_BYTES);
-        let found = ends.extents(pages).map(bytes).map(|(offset, len)| self.found_in(offset, len));
-        found.min().unwrap_or(Found::Resident)
+        self.found_of(ends.extents(self.size().div_ceil(PAGE_BYTES)))
+    }
+
+    /// The same of some of its pages.
+    pub(crate) fn found_of(&self, extents: impl IntoIterator<Item = Extent>) -> Found {
+        let found = |pages: Extent| self.found_in(pages.start * PAGE_BYTES, pages.pages() * PAGE_BYTES);
+        extents.into_iter().map(found).min().unwrap_or(Found::Resident)
     }
 
     fn found_in(&self, offset: u64, len: u64) -> Found {

@@ -48,6 +48,16 @@ impl PageTable {
     /// The folios that hold bytes `[offset, offset + len)`.
     pub(crate) fn look_up(&self, offset: u64, len: usize) -> Lookup {
         let extent = Extent::of_bytes(offset, len as u64);
+        let (folios, end) = self.up_to_hole(extent);
+        if end < extent.end || folios.is_empty() {
+            return Lookup::Absent;
+        }
+        Lookup::Present(Pages::new(folios, offset, len))
+    }
+
+    /// The folios that hold pages of `extent` from its start on, up to the first hole or beyond
+    /// its end, and the page after the last one of them.
+    pub(crate) fn up_to_hole(&self, extent: Extent) -> (Folios, u64) {
         let table = self.blocks.read();
         let mut folios = Folios::new();
         let mut next = extent.start;
@@ -57,16 +67,16 @@ impl PageTable {
                     continue;
                 }
                 if folio.extent.start > next {
-                    return Lookup::Absent;
+                    return (folios, next);
                 }
                 next = folio.extent.end;
                 folios.push(Arc::clone(folio));
                 if next >= extent.end {
-                    return Lookup::Present(Pages::new(folios, offset, len));
+                    return (folios, next);
                 }
             }
         }
-        Lookup::Absent
+        (folios, next)
     }
 
     /// Puts a folio, made by `new`, into each hole of `within`: pages that are neither resident
@@ -161,6 +171,11 @@ mod tests {
         assert_eq!(fill(0, 70), [(0, 4), (12, 32), (32, 64), (64, 70)]);
         assert_eq!(table.remove(32).map(|folio| folio.extent), Some(Extent::new(32, 64)));
         assert!(table.remove(33).is_none());
+        let up_to_hole = |start, end| {
+            let (folios, end) = table.up_to_hole(Extent::new(start, end));
+            (folios.len(), end)
+        };
+        assert_eq!([up_to_hole(5, 70), up_to_hole(11, 20), up_to_hole(32, 70)], [(4, 32), (2, 32), (0, 32)]);
         assert_eq!(fill(20, 66), [(32, 64)]);
         assert!(
             matches!(table.look_up(0, 70 * foreread_policy::PAGE_BYTES as usize), Lookup::Present(pages) if pages.folios().len() == 7)

@@ -9,9 +9,12 @@ use super::{Rig, rig_after};
 
 const FILE_BYTES: u64 = 3 << 20;
 
-fn rig(files: u32) -> Rig {
+/// Longer than files of which all comes with their siblings.
+const LONG_BYTES: u64 = 20 << 20;
+
+fn rig(files: u32, bytes: u64) -> Rig {
     let keys: Vec<String> = (0..files).map(|n| format!("d/f{n:04}.jpg")).collect();
-    let objects: Vec<(&str, u64)> = keys.iter().map(|key| (key.as_str(), FILE_BYTES)).collect();
+    let objects: Vec<(&str, u64)> = keys.iter().map(|key| (key.as_str(), bytes)).collect();
     let rig =
         rig_after(Duration::from_millis(5), &objects, &Options::default().with_metadata_ttl(Duration::from_hours(1)));
     rig.engine.runtime().block_on(super::directories::names(&rig.engine.open_directory("d/")));
@@ -38,7 +41,7 @@ fn asked(rig: &Rig) -> (usize, u64) {
 
 #[test]
 fn the_ends_that_are_read_of_some_files_come_of_the_next_ones_and_no_more() {
-    let rig = rig(300);
+    let rig = rig(300, FILE_BYTES);
     let ends = [(0, 16 << 10), (FILE_BYTES - 4096, 4096)];
     for n in 0..200 {
         read(&rig, n, &ends);
@@ -51,9 +54,25 @@ fn the_ends_that_are_read_of_some_files_come_of_the_next_ones_and_no_more() {
     assert!(bytes <= 200 * (16 << 10) * 2 + (16 << 20), "{bytes} bytes");
 }
 
+/// What was read is told of at the next open, and bought at an open.
 #[test]
-fn one_head_brings_no_other_file() {
-    let rig = rig(300);
-    read(&rig, 7, &[(0, 16 << 10)]);
-    assert_eq!(asked(&rig).0, 1);
+fn one_head_brings_no_other_file_and_two_do() {
+    let head = [(0, 16 << 10)];
+    for (opened, most) in [(&[7, 100][..], 2), (&[7, 7, 7, 100], 2), (&[7, 8, 7, 9], 64)] {
+        let rig = rig(300, LONG_BYTES);
+        for &n in opened {
+            read(&rig, n, &head);
+        }
+        let (files, known) = (asked(&rig).0, most > 2);
+        assert!(files <= most && known == (files > 3), "{files} files after {opened:?}");
+    }
+}
+
+#[test]
+fn reads_in_the_middle_bring_no_other_file() {
+    let rig = rig(60, LONG_BYTES);
+    for n in 0..20 {
+        read(&rig, n, &[(LONG_BYTES / 2, 16 << 10), (LONG_BYTES / 4, 4096)]);
+    }
+    assert_eq!(asked(&rig).0, 20);
 }
