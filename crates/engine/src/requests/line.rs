@@ -3,7 +3,7 @@
 //! ```text
 //!   refused before ──> again ──┐ first
 //!                              ├──(policy: now, or after a wait)──> asked ──> taken, or refused
-//!   new ─────────────> new ────┘ when none is left there                        └─> after a back-off
+//!   new ─────────────> new ────┘ when none waits there                    └─> after a back-off
 //! ```
 //!
 //! As long as nothing was refused, no request waits here. The time in the line is none that the
