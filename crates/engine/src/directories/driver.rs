@@ -474,14 +474,16 @@ impl Directories {
             return errands;
         }
         let came = prefetched == Some(Prefetched::Resident);
-        self.with_errands_left(|state| {
+        let mut settled = self.with_errands_left(|state| {
             self.settle(state, dir, place, came);
             // What is resident is of a version that nothing has confirmed lately: the next listing
             // will.
             if came && state.table.chain(dir).is_some_and(|chain| !state.table.is_fresh(chain.began)) {
                 self.tell(state, DirEvent::Named { dir, entry: None, found: Found::Absent });
             }
-        })
+        });
+        errands.append(&mut settled);
+        errands
     }
 
     /// Has `f` done. Returns the errands that follow, which the caller is to do after its own.
