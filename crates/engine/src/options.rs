@@ -31,6 +31,9 @@ pub struct Options {
     pub fair_queue: bool,
     /// Where to record every event and action (see [`crate::replay`]).
     pub record: Option<PathBuf>,
+    /// Whether a request that is late is sent once more, one in twenty at most. Without it no
+    /// answer is asked for twice, and a reader waits for a late one as long as `patience` lasts.
+    pub hedges: bool,
     /// How long to wait for storage.
     pub patience: Patience,
     /// How long a listing is believed, from the moment at which it was requested. Zero: each name
@@ -55,6 +58,7 @@ impl Default for Options {
             memory_bytes: 256 << 20,
             readahead: true,
             fair_queue: true,
+            hedges: true,
             record: None,
             patience: Patience::default(),
             metadata_ttl: Duration::from_secs(1),
@@ -86,6 +90,13 @@ impl Options {
     #[must_use]
     pub fn with_fair_queue(mut self, fair_queue: bool) -> Self {
         self.fair_queue = fair_queue;
+        self
+    }
+
+    /// With or without hedges.
+    #[must_use]
+    pub fn with_hedges(mut self, hedges: bool) -> Self {
+        self.hedges = hedges;
         self
     }
 

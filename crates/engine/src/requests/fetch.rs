@@ -209,7 +209,7 @@ async fn fill<O: Owner>(
         let came = match joint.lead().late() {
             Some(late) => {
                 let hedge = |silence| {
-                    if !storage.line.may_hedge() {
+                    if !storage.may_hedge() {
                         return false;
                     }
                     let is_hedged = joint.members().iter().any(|member| {

@@ -45,7 +45,7 @@ pub(crate) struct Storage {
     /// A refusal tells that requests come too fast. A local one tells that too many are under way
     /// just now; a web server's listing is made of many requests, none of which stands in line.
     counts_requests: bool,
-    /// When a question is late; `None` where no question is asked twice.
+    /// When a question is late; `None` where nothing is asked for twice.
     hedges: Option<Hedges>,
     /// From it follow the waits between attempts.
     seed: AtomicU64,
@@ -92,7 +92,7 @@ impl Storage {
         let (patience, seed) = (options.patience, AtomicU64::new(options.seed));
         let (stats, slow) = (Arc::default(), Slow::new(options.slow));
         let (failures, unclaimed) = (Failures::default(), Unclaimed::default());
-        let hedges = options.readahead && !backend.capabilities().rotational;
+        let hedges = options.hedges && options.readahead && !backend.capabilities().rotational;
         let hedges = hedges.then(Hedges::default);
         let counts_requests = backend.capabilities().conditional_read && !backend.capabilities().directories;
         Self {
@@ -215,6 +215,11 @@ impl Storage {
             .map(|(page, _)| page)
             .map_err(|failure| failure.error)
             .inspect_err(|error| self.failures.note(What::Ahead, error))
+    }
+
+    /// Whether a request that is late may be sent once more just now.
+    pub(crate) fn may_hedge(&self) -> bool {
+        self.hedges.is_some() && self.line.may_hedge()
     }
 
     /// Attempts an operation until it succeeds, it cannot, or patience ends.

@@ -122,7 +122,7 @@ fn fetching_stops_when_the_reader_stops() {
 /// passes in the 40 ms of a first byte is more than a gap on any.
 #[test]
 fn the_gaps_of_a_progression_are_read_through_and_not_kept() {
-    let options = Options::default().with_memory_bytes(16 << 20).with_patience(patience());
+    let options = Options::default().with_memory_bytes(16 << 20);
     let rig = rig_after(Duration::from_millis(40), &[("big", 1 << 30)], &options);
     let file = rig.open("big");
     rig.testbed.reset_counters();

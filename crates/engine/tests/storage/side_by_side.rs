@@ -135,7 +135,7 @@ fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
 #[test]
 fn a_last_page_that_overtakes_another_does_not_end_the_listing_before_it() {
     let store = Arc::new(Store::new());
-    let options = Options::default().with_metadata_ttl(Duration::from_mins(10));
+    let options = Options::default().with_metadata_ttl(Duration::from_mins(10)).with_hedges(false);
     let engine = Engine::new(Arc::clone(&store) as Arc<dyn Backend>, &options).expect("an engine");
     let directory = engine.open_directory("d/");
     for page in 0..2 {
