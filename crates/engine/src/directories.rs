@@ -22,6 +22,7 @@
 //! while a reader still reads it is carried to its end for that reader, or where memory is short,
 //! listed anew from there on.
 
+pub(crate) mod again;
 pub(crate) mod anew;
 pub(crate) mod brought;
 pub(crate) mod chain;

@@ -17,6 +17,7 @@
 //!   and `companions` (because of another
 //!   open).
 //! - `directory`: what is known of one directory.
+//! - `page_renewals`: which pages of a directory of several are renewed for names in it.
 //! - `relisting`: where a directory that does not fit is listed again.
 //! - `walk`: a reader that goes through a tree, and where it comes to next.
 //! - `next_files`: the files that it comes to.
@@ -44,7 +45,7 @@
 //! The folder holds no names and no bytes, and does not send requests: the driver does. It does
 //! not evict pages of files; it tells the driver which files are no longer expected. Source:
 //! docs/decisions/0029, 0030, 0034, 0035, 0055, 0056, 0057, 0063,
-//! 0068, 0086, 0088, 0091, 0095, 0100, 0106, 0110, 0116, 0117 and 0124.
+//! 0068, 0086, 0088, 0091, 0095, 0100, 0106, 0110, 0116, 0117, 0124 and 0128.
 
 pub(crate) mod companions;
 pub(crate) mod confidence;
@@ -60,6 +61,7 @@ pub(crate) mod open_after_lookup;
 pub(crate) mod open_order;
 pub(crate) mod open_run;
 pub(crate) mod open_stride;
+pub(crate) mod page_renewals;
 pub(crate) mod path;
 pub(crate) mod relisting;
 pub(crate) mod siblings;

@@ -4,8 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use foreread_policy::{
-    Child, DirAction, DirCounters, DirEvent, DirId, DirOptions, DirReadahead, DirShares, Ends, Found, LEVELS_ABOVE,
-    Nanos,
+    Child, DirAction, DirCounters, DirEvent, DirId, DirOptions, DirReadahead, DirShares, Ends, Found, Nanos,
 };
 use proptest::prelude::*;
 
@@ -19,6 +18,8 @@ mod failed;
 mod heads;
 #[path = "directories/no_order.rs"]
 mod no_order;
+#[path = "directories/pages.rs"]
+mod pages;
 #[path = "directories/renewals.rs"]
 mod renewals;
 #[path = "directories/shapes.rs"]
@@ -75,6 +76,12 @@ struct Driver {
     listing: BTreeMap<u64, (usize, u32)>,
     /// Subtree requests in flight: the directory, and the range of its entries.
     belows: Vec<(u64, u32, u32)>,
+    /// Pages in flight again: the directory, the first entry, the one after the last, and when it
+    /// was asked for.
+    renewing: Vec<(u64, u32, u32, Nanos)>,
+    /// The pages of each directory, by their first entries: the entry after the last one, and when
+    /// it was asked for.
+    pages: BTreeMap<(u64, u32), (u32, Nanos)>,
     /// The directories that wait for subtree requests.
     along: BTreeSet<u64>,
     /// How many entries of each directory are known, and when they were requested.
@@ -111,6 +118,8 @@ impl Driver {
             now: Nanos(0),
             listing: BTreeMap::new(),
             belows: Vec::new(),
+            renewing: Vec::new(),
+            pages: BTreeMap::new(),
             along: BTreeSet::new(),
             known: BTreeMap::new(),
             gone: BTreeMap::new(),
@@ -155,6 +164,7 @@ impl Driver {
                     self.gone.insert(dir.0, from);
                     self.requests += 1;
                 }
+                DirAction::Renew { dir, from, to } => self.renew(dir.0, from, to),
                 DirAction::ListBelow { dir, from, to } => {
                     assert!(self.options.below);
                     for below in self.dirs_among(dir.0, from, to) {
@@ -209,7 +219,12 @@ impl Driver {
         let (first, last) = (from == 0, end == children.len());
         if first {
             self.gone.remove(&dir);
+            // What is in flight of a listing that is replaced is not told of.
+            self.renewing.retain(|page| page.0 != dir);
+            self.pages.retain(|page, _| page.0 != dir);
         }
+        let asked = Nanos(self.now.0.saturating_sub(self.first_byte.0));
+        self.pages.insert((dir, from as u32), (end as u32, asked));
         let gone = self.gone.get(&dir).copied().unwrap_or(0) as usize;
         let bytes = ((end - gone) as u64).div_ceil(self.page as u64) * PAGE_BYTES;
         let children = &children[from..end];
@@ -298,6 +313,9 @@ impl Driver {
                 self.answer_listing(dir);
             }
         }
+        for _ in 0..self.renewing.len().min(self.side_by_side as usize) {
+            self.answer_renewal();
+        }
         for _ in 0..self.belows.len() {
             self.answer_below(0);
         }
@@ -313,6 +331,9 @@ impl Driver {
             for dir in self.listing.keys().copied().collect::<Vec<_>>() {
                 self.answer_listing(dir);
             }
+            for _ in 0..self.renewing.len() {
+                self.answer_renewal();
+            }
             for _ in 0..self.belows.len() {
                 self.answer_below(0);
             }
@@ -320,7 +341,7 @@ impl Driver {
                 self.answer_fetch(file, nth % 4 != 3);
             }
         }
-        self.listing.is_empty() && self.belows.is_empty() && self.fetching.is_empty()
+        self.listing.is_empty() && self.renewing.is_empty() && self.belows.is_empty() && self.fetching.is_empty()
     }
 
     fn is_fresh(&self, dir: u64) -> bool {
@@ -376,34 +397,8 @@ impl Driver {
         }
     }
 
-    /// A reader looks up an entry of `dir`. Returns whether it had to be asked for alone.
-    fn look_up(&mut self, dir: u64, entry: u32) -> bool {
-        let (gone, end) = (self.gone.get(&dir).copied().unwrap_or(0), self.known.get(&dir).map_or(0, |known| known.0));
-        let there = entry >= gone && (entry as usize) < end;
-        let (found, place) = if there { (Found::Resident, Some(entry)) } else { (Found::Absent, None) };
-        self.tell(DirEvent::Named { dir: DirId(dir), entry: place, found });
-        if !there {
-            let part = entry / self.page as u32 * self.page as u32;
-            let (from, to) = (part, part + self.page as u32);
-            let clamp = |place: u32| if entry < gone { place.min(gone) } else { place.max(end as u32) };
-            self.tell(DirEvent::Sought { dir: DirId(dir), from: clamp(from), to: clamp(to) });
-            self.round();
-        }
-        !there
-    }
-
     fn dirs_of(&self, dir: u64) -> Vec<u64> {
         self.dirs_among(dir, 0, u32::MAX)
-    }
-
-    /// A reader reads a file in `dir` of whose name nothing is known.
-    fn read_by_name(&mut self, dir: u64) {
-        let is_in =
-            |dir: u64| move |(_, children): &(&u64, &Vec<Child>)| children.contains(&Child::Directory(DirId(dir)));
-        let parent = |dir: &u64| self.tree.iter().find(is_in(*dir)).map(|(above, _)| *above);
-        let levels = if self.policy.wants_above(DirId(dir)) { LEVELS_ABOVE } else { 0 };
-        let above: Vec<DirId> = std::iter::successors(parent(&dir), parent).take(levels).map(DirId).collect();
-        self.tell(DirEvent::ReadByName { dir: DirId(dir), above: &above });
     }
 
     /// A reader goes through the tree below `dir`, depth first, and opens files if `contents`.

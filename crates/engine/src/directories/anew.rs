@@ -34,6 +34,7 @@ impl Directories {
                     // Of what had come no more is told.
                     chain.has_told(u32::MAX);
                 }
+                Brought::Again { chain, from } => self.told_again(state, &chain, from, &[]),
                 Brought::Below { dir, from, .. } => self.tell(state, DirEvent::ListedBelow { dir, from }),
             }
         }
@@ -53,6 +54,7 @@ impl Directories {
         state.policy = DirReadahead::new(state.options);
         state.table.forget_listings();
         state.fetching.clear();
+        state.renewing.clear();
         state.settled = true;
         // All have names that the table keeps, so all can be forgotten as those that were met.
         let known = state.table.identities();

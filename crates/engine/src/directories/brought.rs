@@ -22,6 +22,8 @@ use crate::survival::failed_itself;
 pub(super) enum Brought {
     /// More of a listing.
     More(Arc<Chain>),
+    /// A page of a listing again, from the entry `from` on.
+    Again { chain: Arc<Chain>, from: u32 },
     /// The directories `chains`, by one request, among the entries of `dir` from `from` on.
     Below { dir: DirId, from: u32, chains: Vec<Arc<Chain>> },
 }
@@ -55,6 +57,8 @@ impl Drop for Bringing {
         self.stats.panics.fetch_add(u64::from(panicked), Relaxed);
         match &what {
             Brought::More(chain) => chain.listing.fail(if panicked { failed_itself() } else { shut_down() }),
+            // Names that wait for it are told with policy.
+            Brought::Again { .. } => {}
             Brought::Below { chains, .. } => {
                 for chain in chains.iter().filter(|chain| chain.leave()) {
                     chain.listing.wake();

@@ -3,6 +3,7 @@
 //! ```text
 //!   enter: lock, f: tell policy, execute ── List ──────> go_on: a task a page, then listed
 //!              │                         ├─ ListFrom ──> the same, for one that begins there
+//!              │                         ├─ Renew ─────> a task a page, which takes its own place
 //!              │                         ├─ ListBelow ─> a task a subtree, many listings
 //!              │                         ├─ Fetch ─────> an errand
 //!              │                         ├─ Discard ───> an errand
@@ -32,7 +33,7 @@ use tokio::time::Instant;
 
 use crate::directories::brought::{Bringing, Brought, Unheard};
 use crate::directories::chain::Chain;
-use crate::directories::listing::{Listing, Node, Taken, TakenChild};
+use crate::directories::listing::{Listing, Node, Taken};
 use crate::directories::name::identity_bytes;
 use crate::directories::prefetch::{Prefetched, discard, prefetch};
 use crate::directories::segments::SegmentId;
@@ -68,6 +69,9 @@ pub(crate) struct State {
     pub(super) table: DirectoryTable,
     /// Files that policy has had fetched, and that have not come yet.
     pub(super) fetching: HashSet<(DirId, u32)>,
+    /// Pages that are asked for again: the directory, and the entry after the last one, to the
+    /// first one, of each.
+    pub(super) renewing: BTreeMap<(DirId, u32), u32>,
     /// What the shard's policy was last told that directories and names take.
     reserved_bytes: u64,
     errands: VecDeque<Errand>,
@@ -106,6 +110,7 @@ impl Directories {
             lately: Lately::default(),
             table: DirectoryTable::new(ttl, divisible),
             fetching: HashSet::new(),
+            renewing: BTreeMap::new(),
             reserved_bytes: 0,
             errands: VecDeque::new(),
             settled: false,
@@ -254,6 +259,7 @@ impl Directories {
                         self.go_on(&chain, 1);
                     }
                 }
+                DirAction::Renew { dir, from, to } => self.renew(state, dir, from, to),
                 DirAction::ListBelow { dir, from, to } => self.list_below(state, dir, from, to),
                 DirAction::Fetch { dir, entry: place, ends } => {
                     let object = state.table.chain(dir).and_then(|chain| match chain.entry(place) {
@@ -299,7 +305,7 @@ impl Directories {
         }
     }
 
-    fn bringing(&self, what: Brought) -> Bringing {
+    pub(super) fn bringing(&self, what: Brought) -> Bringing {
         Bringing::new(what, &self.unheard, &self.driver.storage.stats)
     }
 
@@ -335,13 +341,7 @@ impl Directories {
             let same = chain.is_like_before(&taken);
             let Taken { children, from, last, bytes } = taken;
             let end = from + children.len() as u32;
-            let children: Vec<Child> = children
-                .iter()
-                .map(|child| match child {
-                    TakenChild::Directory(prefix) => Child::Directory(state.table.identify(prefix).0),
-                    TakenChild::File { pages, kind, stem } => Child::File { pages: *pages, kind: *kind, stem: *stem },
-                })
-                .collect();
+            let children: Vec<Child> = children.iter().map(|child| state.table.child(child)).collect();
             let event = DirEvent::Listed { dir: chain.dir, first: from == 0, same, children: &children, last, bytes };
             self.tell(state, event);
             chain.has_told(end);
@@ -455,7 +455,7 @@ impl Directories {
         ends: Option<Ends>,
     ) -> VecDeque<Errand> {
         let asked = Instant::now();
-        let (directories, read) = (Arc::clone(self), object.clone());
+        let (directories, read, resident) = (Arc::clone(self), object.clone(), object.clone());
         let done = move |came| {
             directories.enter(|state| {
                 if let Some(read) = read.as_ref().filter(|_| came) {
@@ -478,7 +478,13 @@ impl Directories {
             self.settle(state, dir, place, came);
             // What is resident is of a version that nothing has confirmed lately: the next listing
             // will.
-            if came && state.table.chain(dir).is_some_and(|chain| !state.table.is_fresh(chain.began)) {
+            if came && state.policy.renews_pages(dir) {
+                let is_old =
+                    |object: &Object| state.table.find(&object.key).is_none_or(|(_, at)| !state.table.is_fresh(at));
+                if resident.as_ref().is_some_and(is_old) {
+                    self.tell(state, DirEvent::Sought { dir, from: place, to: place + 1 });
+                }
+            } else if came && state.table.chain(dir).is_some_and(|chain| !state.table.is_fresh(chain.began)) {
                 self.tell(state, DirEvent::Named { dir, entry: None, found: Found::Absent });
             }
         });
@@ -523,18 +529,37 @@ impl Directories {
         }
     }
 
-    /// Waits until a file that is being fetched has come, or will not.
+    /// Waits until a file that is being fetched, or the page that tells of it, has come, or will
+    /// not.
     pub(crate) async fn settled(&self, dir: DirId, place: u32) {
+        let mut was_renewed = false;
         loop {
             let news = self.fetched.notified();
             tokio::pin!(news);
             // From here on no notification is missed.
             news.as_mut().enable();
-            if !self.look(|state| state.fetching.contains(&(dir, place))) {
+            // A page tells of the name whether the file has come or not.
+            let (fetches, renews) =
+                self.look(|state| (state.fetching.contains(&(dir, place)), state.is_renewing(dir, place)));
+            if !renews && (!fetches || was_renewed) {
                 return;
             }
+            was_renewed |= renews;
             news.await;
         }
+    }
+}
+
+impl State {
+    /// Whether the page with this entry is asked for again.
+    pub(super) fn is_renewing(&self, dir: DirId, place: u32) -> bool {
+        let next = self.renewing.range((dir, place + 1)..).next();
+        next.is_some_and(|(&(of, _), &from)| of == dir && from <= place)
+    }
+
+    /// Whether the file at this place, or the page that it is in, is in flight.
+    pub(super) fn is_coming(&self, dir: DirId, place: u32) -> bool {
+        self.fetching.contains(&(dir, place)) || self.is_renewing(dir, place)
     }
 }
 

@@ -32,6 +32,7 @@ use crate::error::Error;
 mod by_name;
 pub(crate) mod memory;
 mod page;
+mod renewed;
 
 /// What a name in a directory stands for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -210,6 +211,16 @@ impl Listing {
         } else {
             None
         }
+    }
+
+    /// The place at which an entry of this name would be, in a sorted listing that has come so far;
+    /// `None` if that is not known.
+    pub(crate) fn would_be_at(&self, name: &str) -> Option<u32> {
+        let state = self.state.lock();
+        let at = state.pages.partition_point(|page| page.last().is_none_or(|last| order(last, (name, false)).is_lt()));
+        let last = state.pages.last().filter(|_| state.complete);
+        let page = state.pages.get(at).map(|page| page.first).or(last.map(|page| page.end() - 1));
+        page.filter(|_| state.sorted && state.gone == 0)
     }
 
     /// Takes in the next page, which was asked for at `requested`. The readers are to be woken.
@@ -461,6 +472,11 @@ impl State {
             return Some(Ok(Standing::Beyond));
         }
         self.failed.clone().map(Err)
+    }
+
+    /// Whether all of it has come, and the entry before this place is the last one.
+    fn ends_at(&self, place: u32) -> bool {
+        self.complete && self.len() == place
     }
 
     fn len(&self) -> u32 {

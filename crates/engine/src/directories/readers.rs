@@ -117,10 +117,17 @@ impl Directories {
                 Err(Unknown::Nothing) => (Found::Absent, None),
             };
             self.tell(state, DirEvent::Named { dir, entry, found });
-            if let (Err(Unknown::Nothing), Some(chain)) = (&said, state.table.chain(dir))
-                && let Some(gone) = chain.listing.gone_part(name)
-            {
-                self.seek(state, dir, gone);
+            if let (Err(Unknown::Nothing), Some(chain)) = (&said, state.table.chain(dir)) {
+                if let Some(gone) = chain.listing.gone_part(name) {
+                    self.seek(state, dir, gone);
+                } else if state.policy.renews_pages(dir)
+                    && let Some(place) = chain.listing.would_be_at(name)
+                {
+                    self.seek(state, dir, (place, place + 1));
+                    if state.is_renewing(dir, place) {
+                        return Err(Unknown::Old(dir, place));
+                    }
+                }
             }
             let said = match said {
                 // Its own listing may have begun by now.
@@ -128,9 +135,7 @@ impl Directories {
                 said => said,
             };
             match said {
-                Err(Unknown::Old(dir, place)) if state.fetching.contains(&(dir, place)) => {
-                    Err(Unknown::Old(dir, place))
-                }
+                Err(Unknown::Old(dir, place)) if state.is_coming(dir, place) => Err(Unknown::Old(dir, place)),
                 // A listing that begins now answers as soon as the storage would for this name.
                 Err(Unknown::Nothing | Unknown::Old(..)) => {
                     let began = state.table.chain(dir).filter(|chain| state.table.will_tell(chain));
@@ -156,7 +161,7 @@ impl Directories {
                 Err(Unknown::Old(dir, place)) => {
                     let entry = state.table.chain(dir).and_then(|chain| chain.entry(place));
                     let is_file = matches!(entry, Some(Node::File(_)));
-                    is_file && !state.fetching.contains(&(dir, place)) && !state.policy.slides(dir)
+                    is_file && !state.is_coming(dir, place) && !state.policy.slides(dir)
                 }
             };
             if !is_unknown {
@@ -172,6 +177,9 @@ impl Directories {
             let numbers = name::above(prefix).take(levels).map_while(|prefix| state.table.number(prefix));
             let above: Vec<DirId> = numbers.collect();
             self.tell(state, DirEvent::ReadByName { dir, above: &above });
+            if let Some(place) = place.filter(|_| state.policy.renews_pages(dir)) {
+                self.seek(state, dir, (place, place + 1));
+            }
             Some(bytes)
         })
     }

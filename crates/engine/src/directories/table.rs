@@ -14,12 +14,12 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use foreread_backend::{Key, Object};
-use foreread_policy::DirId;
+use foreread_policy::{Child, DirId};
 use tokio::time::Instant;
 
 use crate::directories::chain::Chain;
 use crate::directories::listing::memory::Gone;
-use crate::directories::listing::{Listing, Node, Said};
+use crate::directories::listing::{Listing, Node, Said, TakenChild};
 use crate::directories::marks::Last;
 use crate::directories::name;
 use crate::directories::parted::Parted;
@@ -278,6 +278,14 @@ impl DirectoryTable {
     /// Whether `chain` has begun lately and has brought nothing yet.
     pub(crate) fn will_tell(&self, chain: &Chain) -> bool {
         !chain.listing.has_begun() && self.is_fresh(chain.began)
+    }
+
+    /// An entry as policy is told of it.
+    pub(crate) fn child(&mut self, child: &TakenChild) -> Child {
+        match child {
+            TakenChild::Directory(prefix) => Child::Directory(self.identify(prefix).0),
+            TakenChild::File { pages, kind, stem } => Child::File { pages: *pages, kind: *kind, stem: *stem },
+        }
     }
 
     /// The latest listing of a directory.

@@ -11,6 +11,7 @@ mod heads;
 mod local;
 mod looks;
 mod model;
+mod pages;
 mod panics;
 mod record;
 mod side_by_side;

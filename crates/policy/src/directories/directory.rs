@@ -36,6 +36,7 @@ use crate::directories::fetched_files::FetchNumber;
 use crate::directories::firsts::{Firsts, Kinds};
 use crate::directories::heads::Closed;
 use crate::directories::open_run::{OpenRun, Opened};
+use crate::directories::page_renewals::PageRenewals;
 use crate::directories::relisting::Relisting;
 use crate::directories::subtree::{LEVELS, Subtree};
 use crate::units::{DirId, Nanos, PAGE_BYTES};
@@ -121,6 +122,8 @@ pub(crate) struct Dir {
     /// A listing of it has so many pages that one that is made anew for a name far behind does not
     /// come to it soon.
     is_long: bool,
+    /// Pages of the latest listing that were asked for again.
+    pub(crate) renewals: PageRenewals,
     /// Names sought in it that are gone.
     pub(crate) relisting: Relisting,
     /// Bytes that it is charged for.
@@ -308,6 +311,7 @@ impl Dir {
         (self.requested, self.complete, self.pages_read, self.pages_before) = (Some(now), false, 0, 0);
         (self.answered_before, self.in_vain) = (self.answered, (self.answered as usize) < self.pages.len());
         (self.names, self.answered, self.read, self.used_early) = (0, 0, 0, false);
+        self.renewals.restart();
     }
 
     /// A name was looked up that the listing has not come to. Its place is `entry` by the listing
@@ -423,6 +427,7 @@ impl Dir {
     pub(crate) fn relist(&mut self) -> Vec<(u32, Entry)> {
         self.pages.clear();
         self.page_bytes.clear();
+        self.renewals.begin(self.requested);
         (self.listed, self.trimmed_bytes) = (0, 0);
         if self.gone == 0 {
             return Vec::new();
@@ -463,6 +468,28 @@ impl Dir {
         self.page_bytes.push_back(bytes.saturating_sub(before));
         self.listing_bytes = bytes;
         self.is_long |= self.pages.len() > PAGES_MAX;
+        (fetched_before, fetched)
+    }
+
+    /// A page that begins with the entry `from` has come again, with the names that it had. If a
+    /// file in it was opened lately, and another one was not, its reader is in the middle of it.
+    /// Returns the bytes of the files in it that were fetched and not opened, before and now.
+    pub(crate) fn renew(&mut self, from: u32, children: &[Child], is_opened: bool) -> (u64, u64) {
+        let (mut fetched_before, mut fetched) = (0, 0);
+        let at = from.saturating_sub(self.gone) as usize;
+        let end = self.entries.len().min(at + children.len());
+        let Some(entries) = self.entries.get_mut(at..end) else { return (0, 0) };
+        let is_in_the_middle = is_opened && entries.iter().any(|state| state.opens != Opens::Since);
+        for (state, &child) in entries.iter_mut().zip(children) {
+            let before = state.bytes();
+            state.child = child;
+            if !matches!(state.fetched, Fetched::No | Fetched::Ends) {
+                (fetched_before, fetched) = (fetched_before + before, fetched + state.bytes());
+            }
+            if state.opens == Opens::Since && !is_in_the_middle {
+                state.opens = Opens::Before;
+            }
+        }
         (fetched_before, fetched)
     }
 

@@ -3,6 +3,7 @@
 //! ```text
 //!   Read, Named, Opened, Expected ──> policy ──┬─> List ──────> Listed, once a page, or Failed
 //!   Sought, Met, Capacity, Ttl, Closed ──>     ├─> ListFrom ──> the same
+//!                                              ├─> Renew ─────> Renewed
 //!                                              ├─> ListBelow ─> Listed and Along, any number,
 //!                                              │                then ListedBelow
 //!                                              ├─> Fetch ─────> Fetched
@@ -122,7 +123,8 @@ pub enum DirEvent<'a> {
     },
     /// A reader looks up a name that the listing of `dir` does not tell, or enters the directory
     /// of that name: one that lies among entries which are forgotten ([`DirAction::Trim`]), or
-    /// have not come again.
+    /// have not come again; or that would be there, in a page that has expired, where pages are
+    /// renewed ([`crate::DirReadahead::renews_pages`]).
     Sought {
         /// The directory.
         dir: DirId,
@@ -190,6 +192,16 @@ pub enum DirEvent<'a> {
         /// Bytes that the driver keeps for the listing so far.
         bytes: u64,
     },
+    /// The answer to a [`DirAction::Renew`].
+    Renewed {
+        /// The directory.
+        dir: DirId,
+        /// The first entry of the action.
+        from: u32,
+        /// The entries of the action, if they have the names that they had; none if they have
+        /// others, or the request failed.
+        children: &'a [Child],
+    },
     /// A listing that is not, or no longer, the latest of its directory is kept: for readers in
     /// the middle of it, or until the latest has come.
     Older {
@@ -254,6 +266,16 @@ pub enum DirAction {
         dir: DirId,
         /// The first entry.
         from: u32,
+    },
+    /// Ask for a page of `dir` again, by one request, and keep everything else of its listing.
+    /// Report what came of it ([`DirEvent::Renewed`]), once.
+    Renew {
+        /// The directory.
+        dir: DirId,
+        /// The first entry.
+        from: u32,
+        /// The entry after the last one.
+        to: u32,
     },
     /// List, by one request, the subtrees of the directories among some entries of `dir`, ahead of
     /// any reader. Report those that come whole ([`DirEvent::Listed`]), other directories that

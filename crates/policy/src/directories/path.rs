@@ -61,6 +61,7 @@ mod crossings;
 mod ends;
 mod listings;
 pub(crate) mod lookups;
+mod pages;
 pub(crate) mod renewals;
 
 /// What a driver chooses at the start.
@@ -234,6 +235,7 @@ impl DirReadahead {
                 }
                 self.listed(dir, children, last, bytes);
             }
+            DirEvent::Renewed { dir, from, children } => self.renewed(dir, from, children),
             DirEvent::Older { listing, bytes } => self.older.set(listing, bytes),
             DirEvent::Failed { dir } => {
                 self.answered(dir);

@@ -1,8 +1,36 @@
 //! Programs that open files by name: they look names up and open files, and read no directory.
 
-use foreread_policy::{Child, DirEvent, DirId, DirOptions, DirShares, Found, Nanos};
+use foreread_policy::{Child, DirEvent, DirId, DirOptions, DirShares, Found, LEVELS_ABOVE, Nanos};
 
 use super::{BELOW, Driver, OPTIONS, PAGE, Tree, tree};
+
+impl Driver {
+    /// A reader looks up an entry of `dir`. Returns whether it had to be asked for alone.
+    pub(super) fn look_up(&mut self, dir: u64, entry: u32) -> bool {
+        let (gone, end) = (self.gone.get(&dir).copied().unwrap_or(0), self.known.get(&dir).map_or(0, |known| known.0));
+        let there = entry >= gone && (entry as usize) < end;
+        let (found, place) = if there { (Found::Resident, Some(entry)) } else { (Found::Absent, None) };
+        self.tell(DirEvent::Named { dir: DirId(dir), entry: place, found });
+        if !there {
+            let part = entry / self.page as u32 * self.page as u32;
+            let (from, to) = (part, part + self.page as u32);
+            let clamp = |place: u32| if entry < gone { place.min(gone) } else { place.max(end as u32) };
+            self.tell(DirEvent::Sought { dir: DirId(dir), from: clamp(from), to: clamp(to) });
+            self.round();
+        }
+        !there
+    }
+
+    /// A reader reads a file in `dir` of whose name nothing is known.
+    pub(super) fn read_by_name(&mut self, dir: u64) {
+        let is_in =
+            |dir: u64| move |(_, children): &(&u64, &Vec<Child>)| children.contains(&Child::Directory(DirId(dir)));
+        let parent = |dir: &u64| self.tree.iter().find(is_in(*dir)).map(|(above, _)| *above);
+        let levels = if self.policy.wants_above(DirId(dir)) { LEVELS_ABOVE } else { 0 };
+        let above: Vec<DirId> = std::iter::successors(parent(&dir), parent).take(levels).map(DirId).collect();
+        self.tell(DirEvent::ReadByName { dir: DirId(dir), above: &above });
+    }
+}
 
 /// Looks up the first name in each of these directories, in this order, and waits for it.
 fn look_into(driver: &mut Driver, dirs: impl IntoIterator<Item = u64>) {
@@ -236,13 +264,14 @@ fn a_large_directory_is_not_listed_up_to_few_names_each_time() {
 fn look_up(driver: &mut Driver, entry: u32) -> bool {
     let gone = driver.gone.get(&0).copied().unwrap_or(0);
     let is_there = driver.known.get(&0).is_some_and(|known| known.0 as u32 > entry && entry >= gone);
-    let is_known = is_there && driver.is_fresh(0);
+    let is_known = is_there && (driver.is_fresh(0) || driver.is_believed(0, entry));
     let found = if is_known { Found::Resident } else { Found::Absent };
     driver.tell(DirEvent::Named { dir: DirId(0), entry: Some(entry), found });
+    let is_alone = !is_known && !driver.is_renewing(0, entry);
     if !is_known {
         driver.round();
     }
-    !is_known
+    is_alone
 }
 
 /// Pages of listings that were asked for, with those of which more was asked for.

@@ -35,6 +35,8 @@ struct Driver {
     /// The first entry of a directory that is not forgotten.
     gone: BTreeMap<u64, u32>,
     listing: BTreeMap<u64, usize>,
+    /// Pages in flight again: the directory, the first entry, and the one after the last.
+    renewing: Vec<(u64, u32, u32)>,
     fetching: BTreeSet<(u64, u32)>,
     fetched: BTreeSet<(u64, u32)>,
     trace: Trace,
@@ -53,6 +55,7 @@ impl Driver {
             known: BTreeMap::new(),
             gone: BTreeMap::new(),
             listing: BTreeMap::new(),
+            renewing: Vec::new(),
             fetching: BTreeSet::new(),
             fetched: BTreeSet::new(),
             trace: Trace::default(),
@@ -74,6 +77,7 @@ impl Driver {
                     self.listing.insert(dir.0, from as usize);
                     self.known.insert(dir.0, (from as usize, self.now));
                 }
+                DirAction::Renew { dir, from, to } => self.renewing.push((dir.0, from, to)),
                 DirAction::Trim { dir, to } => drop(self.gone.insert(dir.0, to)),
                 DirAction::ListBelow { .. } | DirAction::Release { .. } => {}
                 DirAction::Fetch { dir, entry, .. } => drop(self.fetching.insert((dir.0, entry))),
@@ -86,6 +90,10 @@ impl Driver {
     /// The storage answers all that it was asked.
     fn answer(&mut self) {
         self.now = Nanos(self.now.0 + ANSWER_NS);
+        for (dir, from, to) in std::mem::take(&mut self.renewing) {
+            let children = self.tree[dir as usize][from as usize..to as usize].to_vec();
+            self.tell(DirEvent::Renewed { dir: DirId(dir), from, children: &children });
+        }
         for (dir, from) in std::mem::take(&mut self.listing) {
             let all = self.tree[dir as usize].clone();
             let end = (from + PAGE).min(all.len());
@@ -171,6 +179,7 @@ fn event_text(event: DirEvent<'_>) -> String {
         DirEvent::Listed { dir, children, last, .. } => {
             format!("Listed d{} {}{}", dir.0, children.len(), if last { ", the last" } else { "" })
         }
+        DirEvent::Renewed { dir, from, children } => format!("Renewed d{} {from} {}", dir.0, children.len()),
         DirEvent::Older { listing, bytes } => format!("Older l{listing} {bytes}"),
         DirEvent::Failed { dir } => format!("Failed d{}", dir.0),
         DirEvent::Along { dir, .. } => format!("Along d{}", dir.0),
@@ -186,6 +195,7 @@ fn action_text(action: DirAction) -> String {
             format!("List d{}{restarts} {} x{parallel}", dir.0, trace::class(class))
         }
         DirAction::ListFrom { dir, from } => format!("List d{} anew from {from}", dir.0),
+        DirAction::Renew { dir, from, to } => format!("Renew d{} [{from},{to})", dir.0),
         DirAction::ListBelow { dir, from, to } => format!("ListBelow d{} [{from},{to})", dir.0),
         DirAction::Fetch { dir, entry, ends: None } => format!("Fetch d{}/{entry}", dir.0),
         DirAction::Fetch { dir, entry, ends: Some(ends) } => {

@@ -70,6 +70,7 @@ impl Ours {
                 // Memory is not modelled here, and a disk has no listing of a subtree.
                 DirAction::ListBelow { .. }
                 | DirAction::ListFrom { .. }
+                | DirAction::Renew { .. }
                 | DirAction::Discard { .. }
                 | DirAction::Trim { .. }
                 | DirAction::Release { .. }

@@ -116,6 +116,10 @@ impl DirReadahead {
         }
         let companion = self.open_companion((dir, entry));
         let Some(known) = self.dirs.get_mut(&dir) else { return };
+        if known.pages.len() > 1 {
+            let page = known.pages_to(entry) - 1;
+            known.renewals.opened(page);
+        }
         let Some(state) = known.entry(entry) else { return };
         let (is_small, is_short, bytes) = (state.is_small_file(), state.is_short_file(), state.bytes());
         let kinds = state.kinds();

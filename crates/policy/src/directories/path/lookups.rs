@@ -144,6 +144,7 @@ impl DirReadahead {
                 if let Some(known) = self.dirs.get_mut(&dir) {
                     known.reached = Some(entry);
                 }
+                self.page_hit(dir, entry);
                 self.passed(dir, entry);
             }
             return;
@@ -164,6 +165,12 @@ impl DirReadahead {
                 return;
             }
             self.named_directory((dir, entry));
+            if self.renew_page(dir, entry) {
+                return;
+            }
+        } else if self.renews_pages(dir) && self.dirs.get(&dir).is_some_and(|known| known.complete) {
+            // Where the name would be is told next.
+            return;
         }
         let most = self.directory_bytes_max();
         let Some(known) = self.dirs.get_mut(&dir) else { return };
@@ -324,6 +331,9 @@ impl DirReadahead {
     /// they are gone, or expired. Where names are in order, the directory is listed from there on.
     /// Returns whether it is.
     pub(super) fn sought(&mut self, dir: DirId, from: u32, to: u32) -> bool {
+        if self.renew_page(dir, from) {
+            return true;
+        }
         let (DirOptions { readahead, ttl, below, .. }, most) = (self.options, self.directory_bytes_max());
         let Some(known) = self.dirs.get_mut(&dir).filter(|known| known.slides(most)) else { return false };
         if !readahead || ttl.is_zero() || !below || !known.relisting.sought(from, to) {
@@ -390,7 +400,7 @@ const READ_BYTES: u64 = 4 << 20;
 /// are fetched at their look-ups. Lower: listings add up to as many requests as the files.
 /// Higher: a loader that opens files in no order asks for more names alone. Source:
 /// docs/decisions/0090; at 4, listings are a quarter of what names cost without, at most.
-const NAMES_A_PAGE: usize = 4;
+pub(super) const NAMES_A_PAGE: usize = 4;
 
 /// Entries of a listing that is made again for one name. Lower: two names cost two requests, one
 /// after the other. Higher: a program that looks up one name now and then has longer answers.
