@@ -182,8 +182,11 @@ impl Layout {
     pub(crate) fn count(&mut self) {
         let runs = self.runs.iter().map(Run::bytes).sum::<usize>();
         // The driver keeps them as well, or all members, to tell them again.
-        let chunks = 2 * self.chunks.capacity() * size_of::<Chunk>();
-        let chunks = chunks + self.members.count().next_power_of_two() as usize * size_of::<Extent>();
+        let told = match self.members.count() {
+            0 => self.chunks.capacity() * size_of::<Chunk>(),
+            members => members.next_power_of_two() as usize * size_of::<Extent>(),
+        };
+        let chunks = self.chunks.capacity() * size_of::<Chunk>() + told;
         let alike = [&self.alike, &self.beside].into_iter().flatten().map(|read| 4 * read.columns.capacity());
         let alike = alike.sum::<usize>() + 8 * self.called.capacity() + self.faults.bytes() + self.members.bytes();
         self.counted_bytes = (size_of::<Self>() + chunks + runs + alike + self.early.bytes()) as u64;
