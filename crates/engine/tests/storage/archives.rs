@@ -68,20 +68,20 @@ fn shuffled() -> impl Iterator<Item = u64> {
     members.into_iter()
 }
 
+/// Reads these parts side by side, the last one first.
+fn side_by_side(file: &File, parts: &[(u64, u64)]) {
+    let (send, receive) = mpsc::channel();
+    for &(offset, len) in parts.iter().rev() {
+        let send = send.clone();
+        file.read(offset, len as usize, move |result| send.send(result.is_ok()).expect("a receiver"));
+    }
+    assert!(parts.iter().all(|_| receive.recv() == Ok(true)));
+}
+
 impl Rig {
     fn bytes(&self, file: &File, offset: u64, len: u64) {
         let bytes = self.engine.runtime().block_on(file.read_at(offset, len as usize)).expect("its bytes");
         assert_eq!(bytes.len() as u64, len, "at {offset}");
-    }
-
-    /// Reads these parts side by side, the last one first.
-    fn side_by_side(&self, file: &File, parts: &[(u64, u64)]) {
-        let (send, receive) = mpsc::channel();
-        for &(offset, len) in parts.iter().rev() {
-            let send = send.clone();
-            file.read(offset, len as usize, move |result| send.send(result.is_ok()).expect("a receiver"));
-        }
-        assert!(parts.iter().all(|_| receive.recv() == Ok(true)));
     }
 
     /// Reads the header of a member, and then the member. Returns how many of the two found
@@ -107,9 +107,11 @@ impl Rig {
         }
         match reads {
             Reads::InOrder(piece) | Reads::PartFirst(piece) => {
-                parts(piece).into_iter().for_each(|(at, len)| self.bytes(file, at, len));
+                for (at, len) in parts(piece) {
+                    self.bytes(file, at, len);
+                }
             }
-            Reads::Backwards(piece) => self.side_by_side(file, &parts(piece)),
+            Reads::Backwards(piece) => side_by_side(file, &parts(piece)),
         }
     }
 }

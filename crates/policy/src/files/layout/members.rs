@@ -72,6 +72,11 @@ impl Members {
         (own & 1 != 0).then_some(Extent::new(read.start, end.min(chunk.end)))
     }
 
+    /// Memory that a driver takes to tell them again, in bytes.
+    pub(super) fn told_bytes(&self) -> usize {
+        self.count.next_power_of_two() as usize * size_of::<Extent>()
+    }
+
     /// Memory that it takes beside itself, in bytes.
     pub(super) fn bytes(&self) -> usize {
         self.starts.capacity() * size_of::<u32>()
