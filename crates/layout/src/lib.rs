@@ -21,8 +21,8 @@
 //! pieces, one after the other: the directory says how far.
 //!
 //! *Invariants:* bytes of any kind make no panic, and take some tens of MiB of memory at most, or
-//! for each member of an archive 16 bytes. Chunks, or members, do not overlap, lie in the file, and
-//! are told in the order in which they lie.
+//! for each member of an archive 16 bytes. Chunks, or members, do not overlap, lie in the file,
+//! and are told in the order in which they lie.
 //!
 //! The crate does no I/O, and does not decide what is fetched. Other crates decode the footers
 //! (`parquet`, `prost`).
