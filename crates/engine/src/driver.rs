@@ -345,6 +345,7 @@ impl Driver {
                 return;
             }
             shard.files.rest(opened);
+            opened.rest();
             self.tell(shard, Event::Release { file: opened.id });
             let ends = opened.uses.take_ends();
             if !ends.is_empty() && DirReadahead::reads_ends(opened.size()) {

@@ -183,7 +183,7 @@ impl File {
             self.driver.storage.stats.hit(len);
             self.opened.uses.read(len);
             if self.opened.may_tell(offset, len) {
-                self.driver.look_at_layout(self);
+                self.driver.look_at_layout(self, &pages);
             }
             done(Ok(pages));
             if marked {
@@ -292,8 +292,10 @@ impl<D: FnOnce(Result<Pages, Error>) + Send + 'static> Reader for Answer<D> {
             Ok(pages) => opened.uses.read(pages.len()),
             Err(error) => failures.note(What::Read, error),
         }
-        if result.as_ref().is_ok_and(|pages| opened.may_tell(self.offset, pages.len())) {
-            driver.look_at_layout(&self.file);
+        if let Ok(pages) = &result
+            && opened.may_tell(self.offset, pages.len())
+        {
+            driver.look_at_layout(&self.file, pages);
         }
         let key = opened.object.key.as_str();
         let read = Finished { key, offset: self.offset, len: self.len, since: self.since, result: result.as_ref() };

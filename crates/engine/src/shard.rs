@@ -130,6 +130,11 @@ impl Shard {
         self.policy.call_of(file, window)
     }
 
+    /// How many more members of archives policy may be told of.
+    pub(crate) fn members_max(&self) -> usize {
+        self.policy.members_max()
+    }
+
     /// What policy has decided so far, and what it spends its budget on.
     pub(crate) fn decided(&self) -> (Counters, Memory) {
         (self.lives.counters() + self.policy.counters(), self.policy.memory())

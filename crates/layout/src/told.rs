@@ -1,8 +1,10 @@
 //! What directories of files tell.
 //!
-//! The file knows no format. Source: docs/decisions/0094, 0114.
+//! The file decodes no format. Source: docs/decisions/0094, 0114, 0129.
 
 use std::ops::Range;
+
+use crate::directory::Directory;
 
 /// What the end of a file tells.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -15,8 +17,8 @@ pub enum Layout {
     Stripes(Stripes),
     /// Where its chunks lie, in the order of the file. Programs read one by one call, or a few.
     Chunks(Vec<Chunk>),
-    /// It is an archive, whose members lie here, in the order of the file.
-    Members(Vec<Range<u64>>),
+    /// It is an archive, whose directory says where its members lie.
+    Archive(Directory),
 }
 
 /// How programs read a part of a file.
@@ -62,9 +64,10 @@ pub(crate) struct Stripe {
 /// directory of a zip archive; behind a footer of Parquet stand eight.
 pub const TAIL_BYTES: u64 = 22;
 
-/// The longest directory that is decoded, in bytes: 2 MiB. Lower: files with many row groups,
-/// columns or members are read as others are. Higher: decoding takes longer, and more memory that
-/// nothing accounts for. Source: a footer of 16,384 chunks, a hundred bytes each.
+/// The longest footer that is decoded, in bytes: 2 MiB. Lower: files with many row groups or
+/// columns are read as others are. Higher: decoding takes longer, and more memory that nothing
+/// accounts for. Source: a footer of 16,384 chunks, a hundred bytes each. The directory of an
+/// archive is read as it comes, and may be of any length.
 pub const DIRECTORY_BYTES_MAX: u64 = 2 << 20;
 
 /// The most column chunks of a file that are told. Lower: files with many row groups or columns

@@ -6,7 +6,7 @@
 
 use std::ops::Range;
 
-use foreread_layout::{Access, DIRECTORY_BYTES_MAX, Layout, access, look};
+use foreread_layout::{Access, DIRECTORY_BYTES_MAX, Directory, Layout, access, look};
 
 const DIRECTORY: &[u8] = include_bytes!("members.directory");
 const FILE_BYTES: u64 = 326_482;
@@ -14,8 +14,38 @@ const FILE_BYTES: u64 = 326_482;
 const DIRECTORY_64: &[u8] = include_bytes!("members64.directory");
 const FILE_64_BYTES: u64 = 170_346;
 
+/// The directory of an archive with this `end`, looked at from its last bytes on. Returns how many
+/// looks that took.
+fn directory(end: &[u8], file_bytes: u64) -> Option<(Directory, u32)> {
+    let (mut len, mut looks) = (end.len().min(22), 1);
+    loop {
+        match look(&end[end.len() - len..], file_bytes, "a.zip") {
+            Layout::Archive(directory) => return Some((directory, looks)),
+            Layout::Needs(needed) if len < end.len() => {
+                assert!(needed > len as u64, "{needed} after {len}");
+                (len, looks) = (end.len().min(needed as usize), looks + 1);
+            }
+            _ => return None,
+        }
+    }
+}
+
+/// The members of an archive with this `end`, read in pieces of so many bytes.
+fn members_in(end: &[u8], file_bytes: u64, piece: usize, most: usize) -> Vec<Range<u64>> {
+    let (directory, _) = directory(end, file_bytes).expect("it is one");
+    let mut directory = directory.with_members_max(most);
+    while directory.left() > 0 {
+        let at = (directory.at() + end.len() as u64 - file_bytes) as usize;
+        directory.read(&end[at..end.len().min(at + piece)]);
+    }
+    directory.members().collect()
+}
+
 fn members(end: &[u8], file_bytes: u64) -> Vec<Range<u64>> {
-    let Layout::Members(members) = look(end, file_bytes) else { panic!("it is one") };
+    let members = members_in(end, file_bytes, usize::MAX / 2, usize::MAX);
+    for piece in [1, 2, 45, 46, 47, 1000] {
+        assert_eq!(members_in(end, file_bytes, piece, usize::MAX), members, "in pieces of {piece}");
+    }
     members
 }
 
@@ -40,17 +70,29 @@ fn one_of_a_long_archive_is_read_as_well() {
     assert_eq!(members(DIRECTORY_64, FILE_64_BYTES), [0..100_052, 100_052..end]);
 }
 
-/// What is there grows by what is needed, until it is enough.
 #[test]
-fn less_than_a_directory_says_how_much_is_needed() {
-    for (directory, file_bytes, most) in [(DIRECTORY, FILE_BYTES, 2), (DIRECTORY_64, FILE_64_BYTES, 3)] {
-        let (mut len, mut looks) = (22, 0);
-        while let Layout::Needs(needed) = look(&directory[directory.len() - len..], file_bytes) {
-            assert!(needed > len as u64 && needed <= directory.len() as u64, "{needed} after {len}");
-            (len, looks) = (needed as usize, looks + 1);
+fn its_last_bytes_say_where_a_directory_is() {
+    for (end, file_bytes, bytes) in [(DIRECTORY, FILE_BYTES, 22), (DIRECTORY_64, FILE_64_BYTES, 22 + 20 + 56)] {
+        let (directory, looks) = directory(end, file_bytes).expect("it is one");
+        assert_eq!(directory.bytes(), end.len() as u64 - bytes);
+        assert!(looks <= 2, "{looks}");
+    }
+}
+
+#[test]
+fn an_archive_may_end_with_a_comment_and_stand_behind_other_content() {
+    for (of, file_bytes) in [(DIRECTORY, FILE_BYTES), (DIRECTORY_64, FILE_64_BYTES)] {
+        for comment in [1, 700, 65_535_u16] {
+            let mut end = of.to_vec();
+            let last = end.len() - 2;
+            end[last..].copy_from_slice(&comment.to_le_bytes());
+            end.resize(end.len() + usize::from(comment), b'P');
+            assert_eq!(members(&end, file_bytes + u64::from(comment)), members(of, file_bytes), "{comment}");
+            assert_eq!(look(&end, file_bytes + u64::from(comment), "a.iso"), Layout::Unknown, "by its name");
         }
-        assert_eq!(len, directory.len());
-        assert!(looks <= most, "{looks}");
+        let behind = members(of, file_bytes + 1_000_000);
+        let moved = members(of, file_bytes).into_iter().map(|member| member.start + 1_000_000..member.end + 1_000_000);
+        assert_eq!(behind, moved.collect::<Vec<_>>());
     }
 }
 
@@ -72,28 +114,39 @@ fn directory_of(members: u32, bytes: u32) -> Vec<u8> {
 }
 
 #[test]
-fn all_members_of_the_longest_directory_are_told() {
-    let directory = directory_of(40_000, 100);
-    let members = members(&directory, 4_000_000 + directory.len() as u64);
-    assert_eq!(members.len(), 40_000);
+fn a_directory_of_any_length_is_read() {
+    let end = directory_of(500_000, 100);
+    let file_bytes = 50_000_000 + end.len() as u64;
+    let members = members_in(&end, file_bytes, 128 << 10, usize::MAX);
+    assert_eq!(members.len(), 500_000);
     assert!(members.windows(2).all(|pair| pair[0].end == pair[1].start), "without gaps");
-    let directory = directory_of(50_000, 100);
-    let (file_bytes, mut len) = (5_000_000 + directory.len() as u64, 22);
-    while let Layout::Needs(needed) = look(&directory[directory.len() - len..], file_bytes) {
-        len = needed as usize;
-    }
-    assert!(len as u64 <= DIRECTORY_BYTES_MAX, "one of {} bytes is not read", directory.len());
-    assert_eq!(look(&directory[directory.len() - len..], file_bytes), Layout::Unknown);
+    assert_eq!(members_in(&end, file_bytes, 128 << 10, 1_000), members[..999], "the first, without an end");
+}
+
+#[test]
+fn records_may_have_another_order_than_members() {
+    let (in_order, mut end) = (directory_of(1_000, 100), directory_of(1_000, 100));
+    let file_bytes = 100_000 + end.len() as u64;
+    let records = end.len() - 22;
+    end[..records].rotate_left(47 * 300);
+    assert_eq!(members(&end, file_bytes), members(&in_order, file_bytes));
+    assert_eq!(members_in(&end, file_bytes, 100, 900), [], "some of these may lie between others");
 }
 
 #[test]
 fn what_cannot_be_is_not_told() {
-    assert_eq!(look(b"PK\x05\x06", 4), Layout::Unknown);
-    assert_eq!(look(&[DIRECTORY, b"x"].concat(), FILE_BYTES + 1), Layout::Unknown, "something behind it");
+    assert_eq!(look(b"PK\x05\x06", 4, "a.zip"), Layout::Unknown);
+    assert_eq!(look(&[DIRECTORY, b"x"].concat(), FILE_BYTES + 1, "a.iso"), Layout::Unknown, "something behind it");
     let mut far = DIRECTORY.to_vec();
     let at = far.len() - 10;
-    far[at..at + 8].copy_from_slice(&[0xf0, 0xff, 0xff, 0x7f, 0, 0, 0, 0]);
-    assert_eq!(look(&far, 1 << 40), Layout::Unknown, "a directory of 2 GiB at its start");
+    far[at..at + 8].copy_from_slice(&[0xf0, 0xff, 0xff, 0x7f, 0xff, 0xff, 0xff, 0xff]);
+    assert_eq!(look(&far, FILE_BYTES, "a.zip"), Layout::Unknown, "a directory of 2 GiB");
+    let mut broken = DIRECTORY.to_vec();
+    broken[0] = 0;
+    assert_eq!(members(&broken, FILE_BYTES), [], "no record");
+    let mut beyond = DIRECTORY.to_vec();
+    beyond[42..46].copy_from_slice(&u32::to_le_bytes(FILE_BYTES as u32));
+    assert_eq!(members(&beyond, FILE_BYTES), [], "a member behind the directory");
 }
 
 #[test]
@@ -105,15 +158,31 @@ fn names_say_how_their_files_are_read() {
 
 #[test]
 fn fuzz_directories() {
-    let words = ["PK\x01\x02", "PK\x05\x06", "PK\x06\x06", "PK\x06\x07", "\x7f\x7f\x7f\x7f"];
+    let words = ["PK\x01\x02", "PK\x05\x06", "PK\x06\x06", "PK\x06\x07", "PK\x05\x05", "\x7f\x7f\x7f\x7f"];
     foreread_fuzz::fuzz("directories", &[DIRECTORY, DIRECTORY_64, &DIRECTORY[60..]], &words, |input| {
         for file_bytes in [FILE_BYTES, FILE_64_BYTES, input.len() as u64] {
-            match look(input, file_bytes.max(input.len() as u64)) {
+            let file_bytes = file_bytes.max(input.len() as u64);
+            match look(input, file_bytes, "a.zip") {
                 Layout::Unknown | Layout::Stripes(_) | Layout::Chunks(_) => {}
-                Layout::Needs(bytes) => assert!(bytes > input.len() as u64 && bytes <= DIRECTORY_BYTES_MAX),
-                Layout::Members(members) => {
-                    let most = file_bytes.max(input.len() as u64);
-                    assert!(members.iter().all(|member| member.start < member.end && member.end <= most));
+                Layout::Needs(bytes) => {
+                    assert!(bytes > input.len() as u64 && bytes <= DIRECTORY_BYTES_MAX.min(file_bytes));
+                }
+                Layout::Archive(directory) => {
+                    assert!(directory.at() + directory.left() <= file_bytes);
+                    let read = |piece: usize| {
+                        // Its bytes may be anything, and lie before those that were looked at.
+                        let mut directory = directory.clone().with_members_max(1_000);
+                        while directory.left() > 0 {
+                            let (at, left) = (directory.at() as usize % input.len(), directory.left());
+                            let len = piece - at % piece;
+                            directory.read(&input[at..input.len().min(at + len)]);
+                            assert!(directory.left() < left);
+                        }
+                        directory.members().collect::<Vec<_>>()
+                    };
+                    let members = read(1 << 20);
+                    assert_eq!(read(7), members);
+                    assert!(members.iter().all(|member| member.start < member.end && member.end <= file_bytes));
                     assert!(members.windows(2).all(|pair| pair[0].end <= pair[1].start));
                 }
             }

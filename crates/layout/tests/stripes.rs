@@ -15,14 +15,14 @@ const ZSTD: &[u8] = include_bytes!("small-zstd.orc");
 fn stripes(file: &[u8]) -> Option<Stripes> {
     let mut len = 22;
     loop {
-        match look(&file[file.len() - len..], file.len() as u64) {
+        match look(&file[file.len() - len..], file.len() as u64, "a.orc") {
             Layout::Needs(needed) => {
                 assert!(needed > len as u64 && needed <= file.len() as u64, "{needed} after {len}");
                 len = needed as usize;
             }
             Layout::Stripes(stripes) => return Some(stripes),
             Layout::Unknown => return None,
-            Layout::Chunks(_) | Layout::Members(_) => panic!("no other format"),
+            Layout::Chunks(_) | Layout::Archive(_) => panic!("no other format"),
         }
     }
 }
@@ -58,10 +58,10 @@ fn footers_that_are_compressed_say_so_as_well() {
 
 #[test]
 fn what_cannot_be_is_not_told() {
-    assert_eq!(look(b"ORC\x19", 100), Layout::Needs(26), "a postscript that is not there");
-    assert_eq!(look(b"ORC\x19", 20), Layout::Unknown, "longer than its file");
-    assert_eq!(look(b"ORC\x03", 100), Layout::Unknown, "a postscript without a length");
-    assert_eq!(look(b"OORC\x02", 5), Layout::Unknown, "shorter than its magic number");
+    assert_eq!(look(b"ORC\x19", 100, "a.orc"), Layout::Needs(26), "a postscript that is not there");
+    assert_eq!(look(b"ORC\x19", 20, "a.orc"), Layout::Unknown, "longer than its file");
+    assert_eq!(look(b"ORC\x03", 100, "a.orc"), Layout::Unknown, "a postscript without a length");
+    assert_eq!(look(b"OORC\x02", 5, "a.orc"), Layout::Unknown, "shorter than its magic number");
     let all = stripes(UNCOMPRESSED).expect("it is one");
     let broken = all.footers().map(|_| &b"\x0a\xff"[..]);
     assert_eq!(all.chunks(broken), None);
@@ -88,7 +88,7 @@ fn a_footer_that_would_take_much_memory_is_refused() {
     file.extend(&postscript);
     file.push(postscript.len() as u8);
     let before = resident_bytes();
-    assert_eq!(look(&file, 1 << 30), Layout::Unknown);
+    assert_eq!(look(&file, 1 << 30, "a.orc"), Layout::Unknown);
     assert!(resident_bytes() < before + (32 << 20));
 }
 
@@ -123,14 +123,14 @@ fn fuzz_stripes() {
     let seeds = [UNCOMPRESSED, ZLIB, SNAPPY, ZSTD].map(|file| &file[file.len() - 400..]);
     foreread_fuzz::fuzz("stripes", &seeds, &["ORC", "\x7f\x7f\x7f"], |input| {
         for file_bytes in [UNCOMPRESSED.len() as u64, 1 << 40] {
-            match look(input, file_bytes.max(input.len() as u64)) {
+            match look(input, file_bytes.max(input.len() as u64), "a.orc") {
                 Layout::Needs(bytes) => assert!(bytes > input.len() as u64 && bytes <= DIRECTORY_BYTES_MAX),
                 Layout::Stripes(stripes) => {
                     let footers: Vec<_> = stripes.footers().collect();
                     assert!(footers.windows(2).all(|pair| pair[0].end <= pair[1].start));
                     assert!(footers.iter().all(|footer| footer.end <= file_bytes.max(input.len() as u64)));
                 }
-                Layout::Unknown | Layout::Chunks(_) | Layout::Members(_) => {}
+                Layout::Unknown | Layout::Chunks(_) | Layout::Archive(_) => {}
             }
         }
     });

@@ -436,6 +436,26 @@ fn of_long_members_that_are_not_read_to_their_ends_few_come_whole() {
     }
 }
 
+/// However many members archives have, what is known of them leaves most of the budget to pages.
+#[test]
+fn what_is_known_of_members_takes_a_fourth_of_the_budget_at_most() {
+    for member_pages in [1, 5, 20] {
+        let (mut policy, mut told) = (ReadPath::new(STORE), 0);
+        for file in (0..3).map(FileId) {
+            let pages = 200_000 * member_pages;
+            policy.handle(Nanos(0), Event::Open { file, pages });
+            for start in (0..pages).step_by(member_pages as usize) {
+                told += u64::from(policy.members_max() > 0);
+                policy.handle(Nanos(0), Event::Member { file, extent: Extent::new(start, start + member_pages) });
+            }
+        }
+        assert_eq!(policy.members_max(), 0);
+        assert!(told >= 20_000, "{told} members of {member_pages} pages");
+        let pages_bytes = policy.memory().pages_bytes;
+        assert!(pages_bytes >= CAPACITY_BYTES * 3 / 4, "{pages_bytes} bytes are left, of {member_pages}");
+    }
+}
+
 /// A file of up to 4 MiB comes whole with its first read, on credit: whatever is read of how many,
 /// what is fetched in vain stays within it.
 #[test]

@@ -1,15 +1,17 @@
 //! One version of one object, and what is resident of it.
 
 use std::ops::Range;
-use std::sync::atomic::Ordering::{AcqRel, Relaxed};
+use std::sync::atomic::Ordering::{AcqRel, Relaxed, Release};
 use std::sync::atomic::{AtomicU64, AtomicUsize};
 use std::sync::{Arc, OnceLock};
 
+use foreread_backend::lock::Mutex;
 use foreread_backend::{Object, Positioned};
-use foreread_layout::Access;
+use foreread_layout::{Access, Directory};
 use foreread_policy::{Chunks, Ends, Event, Extent, FileId, Found, PAGE_BYTES};
 use foreread_tier::{ObjectId, Tier};
 
+use crate::pages::pinned::Pages;
 use crate::pages::table::{Lookup, PageTable};
 use crate::pages::uses::Uses;
 
@@ -34,6 +36,8 @@ pub(crate) struct Opened {
     pub(crate) kept: Option<Kept>,
     /// The byte whose read tells where the parts of the file lie, or nothing more is to be told.
     tells_at: AtomicU64,
+    /// The directory of an archive, as far as it has been read.
+    directory: Mutex<Option<Box<Directory>>>,
     /// What its directory has said of its chunks. Few files have one.
     chunks: OnceLock<Box<Chunks>>,
     /// How many [`File`](crate::File)s there are.
@@ -51,8 +55,8 @@ impl Opened {
         let (table, uses, handles) = (PageTable::default(), Uses::default(), AtomicUsize::new(1));
         let size = object.version.size;
         let tells_at = AtomicU64::new(if size < LAYOUT_BYTES_MIN { TOLD } else { size - foreread_layout::TAIL_BYTES });
-        let chunks = OnceLock::new();
-        Arc::new(Self { id, object, table, uses, positioned, kept, tells_at, chunks, handles })
+        let (directory, chunks) = (Mutex::new(None), OnceLock::new());
+        Arc::new(Self { id, object, table, uses, positioned, kept, tells_at, directory, chunks, handles })
     }
 
     /// Length in bytes.
@@ -65,14 +69,48 @@ impl Opened {
         self.tells_at.load(Relaxed).wrapping_sub(offset) < len as u64
     }
 
-    /// The byte from which on that is told, for the one that looks.
-    pub(crate) fn take_tells_at(&self) -> Option<u64> {
-        Some(self.tells_at.swap(TOLD, AcqRel)).filter(|&at| at != TOLD)
+    /// Whether something is still to be told: for the one that looks, and for no other.
+    pub(crate) fn take_tells_at(&self) -> bool {
+        self.tells_at.swap(TOLD, AcqRel) != TOLD
     }
 
-    /// The bytes from `at` on are needed for that.
+    /// The byte at `at` is needed for that.
     pub(crate) fn tells_at(&self, at: u64) {
-        self.tells_at.store(at, Relaxed);
+        self.tells_at.store(at, Release);
+    }
+
+    /// Its directory, if some of it has been read, for the one that looks.
+    pub(crate) fn take_directory(&self) -> Option<Box<Directory>> {
+        self.directory.lock().take()
+    }
+
+    /// The rest of `directory` is still to be read.
+    pub(crate) fn keep_directory(&self, directory: Box<Directory>) {
+        *self.directory.lock() = Some(directory);
+    }
+
+    /// No program has it open any more: what was read of its directory is dropped.
+    pub(crate) fn rest(&self) {
+        if self.take_directory().is_some() {
+            self.tells_at(self.size() - foreread_layout::TAIL_BYTES);
+        }
+    }
+
+    /// The first byte of `[start, end)` that has not come.
+    pub(crate) fn first_lacking(&self, start: u64, end: u64) -> Option<u64> {
+        let extent = Extent::of_bytes(start, end - start);
+        let (folios, hole) = self.table.up_to_hole(extent);
+        let lacking = folios.iter().find(|folio| !folio.is_resident()).map(|folio| folio.extent.start);
+        let page = lacking.or_else(|| (hole < extent.end).then_some(hole))?;
+        Some((page * PAGE_BYTES).max(start))
+    }
+
+    /// The bytes `[start, end)`, if all have come.
+    pub(crate) fn resident(&self, start: u64, end: u64) -> Option<Pages> {
+        match self.table.look_up(start, (end - start) as usize) {
+            Lookup::Present(pages) if pages.is_resident() => Some(pages),
+            Lookup::Present(_) | Lookup::Absent => None,
+        }
     }
 
     /// Its directory says this of its chunks.

@@ -1,5 +1,6 @@
 //! The engine over real requests: against a reference, with faults, recorded and replayed.
 
+mod archives;
 mod by_name;
 mod cache;
 mod coalesce;

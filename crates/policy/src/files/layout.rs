@@ -182,8 +182,8 @@ impl Layout {
     pub(crate) fn count(&mut self) {
         let runs = self.runs.iter().map(Run::bytes).sum::<usize>();
         // The driver keeps them as well, or all members, to tell them again.
-        let chunks = 2 * self.chunks.capacity() * size_of::<Chunk>();
-        let chunks = chunks + self.members.count().next_power_of_two() as usize * size_of::<Extent>();
+        let chunks = self.chunks.capacity() * size_of::<Chunk>();
+        let chunks = chunks + if self.is_archive() { self.members.told_bytes() } else { chunks };
         let alike = [&self.alike, &self.beside].into_iter().flatten().map(|read| 4 * read.columns.capacity());
         let alike = alike.sum::<usize>() + 8 * self.called.capacity() + self.faults.bytes() + self.members.bytes();
         self.counted_bytes = (size_of::<Self>() + chunks + runs + alike + self.early.bytes()) as u64;
@@ -222,13 +222,13 @@ impl Layout {
     }
 
     /// The part of `read` from the fault on for which a kernel makes it, if that is the first
-    /// page of a chunk. One that goes on with the chunk before is none.
+    /// page of a chunk. One that goes on with the chunk before is none, or begins a short member.
     fn of_fault(&mut self, read: Extent) -> Option<Extent> {
         let middle = self.faults.page_of(read)?;
         let page = Extent::new(middle, middle + 1);
         let chunk = self.chunks[self.chunk_of(page)?].extent;
-        let before = self.chunk_at(read.start).map(|at| self.chunks[at]);
-        let goes_on = before.is_some_and(|before| self.runs.iter().any(|run| run.has(before)));
+        let is_run = |at| self.runs.iter().any(|run| run.has(self.chunks[at]));
+        let goes_on = self.chunk_at(read.start).is_some_and(is_run) || self.member_of(read, false).is_some();
         if read.start >= chunk.start || middle > chunk.start + 1 || goes_on {
             return None;
         }

@@ -15,7 +15,7 @@
 
 use alloc::vec::Vec;
 
-use super::chunk::{CHUNKS_MAX, Chunk};
+use super::chunk::Chunk;
 use crate::units::Extent;
 
 /// The members that were told.
@@ -52,7 +52,7 @@ impl Members {
             if let (Some(starts), Ok(page)) = (self.starts.last_mut(), (member.start - last.extent.start).try_into()) {
                 *starts |= 1_u32.checked_shl(page).unwrap_or(0);
             }
-        } else if chunks.len() < CHUNKS_MAX {
+        } else {
             chunks.push(chunk);
             self.starts.push(u32::from(is_short));
             self.was_short = is_short;
@@ -70,6 +70,11 @@ impl Members {
         let next = (own >> 1).trailing_zeros();
         let end = if own >> 1 == 0 { chunk.end } else { read.start + u64::from(next) + 2 };
         (own & 1 != 0).then_some(Extent::new(read.start, end.min(chunk.end)))
+    }
+
+    /// Memory that a driver takes to tell them again, in bytes.
+    pub(super) fn told_bytes(&self) -> usize {
+        self.count.next_power_of_two() as usize * size_of::<Extent>()
     }
 
     /// Memory that it takes beside itself, in bytes.
@@ -132,16 +137,6 @@ mod tests {
         assert_eq!(member(15, 0), Some((15, 17)), "the last of a chunk");
         assert_eq!([member(3, 0), member(16, 0), member(59, 1), member(70, 1)], [None; 4], "within a member");
         assert_eq!(member(17, 1), None, "a long one");
-    }
-
-    #[test]
-    fn of_too_many_members_the_first_are_chunks() {
-        let many = (0..CHUNKS_MAX as u64 - 1).map(|nth| (17 * nth, 17 * nth + 17));
-        let end = 17 * (CHUNKS_MAX as u64 - 1);
-        let more = [(0, 1), (1, 500), (500, 501), (501, 502), (502, 900)];
-        let chunks = chunks_of(many.chain(more.map(|(from, to)| (end + from, end + to))));
-        assert_eq!(chunks.len(), CHUNKS_MAX);
-        assert_eq!(chunks.last().map(|last| last.extent), Some(Extent::new(end, end + 1)));
     }
 
     #[test]

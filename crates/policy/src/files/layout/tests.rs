@@ -68,6 +68,18 @@ fn a_chunk_comes_to_its_end_with_its_first_read() {
     assert_eq!(read(&mut layout, Extent::new(140, 141)), [], "not from its middle");
 }
 
+/// A kernel reads short members in windows that reach past them: some have the start of a chunk in
+/// their middle, as a window around a fault has it.
+#[test]
+fn a_window_that_begins_with_a_short_member_is_no_fault() {
+    let mut layout = Layout::default();
+    for start in (0..1_000).step_by(5) {
+        layout.push_member(Extent::new(start, start + 6));
+    }
+    assert_eq!(layout.observe(Nanos(0), Extent::new(105, 138), true, true), None, "at 120 begins a chunk");
+    assert!(layout.observe(Nanos(1), Extent::new(504, 537), true, true).is_some(), "a fault for page 520");
+}
+
 #[test]
 fn faults_of_a_mapping_begin_chunks_and_what_is_read_before_them_comes_too() {
     let mut layout = layout(8, 4);
