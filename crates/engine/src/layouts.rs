@@ -19,8 +19,8 @@
 //!
 //! *Invariants:* no request is made for the directory of a file: its program asks for it. Once it
 //! has, those of stripes are asked for, which its program reads one after the other. A file
-//! without one costs a comparison for each read. Whoever takes the byte that is awaited, and no
-//! other, looks; one that came before it was awaited is looked for again.
+//! without one costs a comparison for each read. The read that takes the byte that is awaited, and
+//! no other, looks; one that came before it was awaited is looked for again.
 //!
 //! The file knows no format (`foreread_layout`). Source: docs/decisions/0094, 0114, 0129.
 

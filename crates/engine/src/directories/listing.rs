@@ -213,7 +213,7 @@ impl Listing {
         }
     }
 
-    /// The place at which an entry of this name would be, in a sorted listing that has come so far;
+    /// The place at which an entry of this name would be, where a sorted listing has come so far;
     /// `None` if that is not known.
     pub(crate) fn would_be_at(&self, name: &str) -> Option<u32> {
         let state = self.state.lock();

@@ -12,9 +12,8 @@
 //!
 //! A reader in order has as many pages ahead as it has come through in half a time to live, at
 //! most: it comes to them before they expire. One that is slower waits for each page, once in a
-//! time to live. For names in no order
-//! each page that a reader had to wait for has more of the others come with it, so that in the end
-//! all of a directory is renewed side by side.
+//! time to live. For names in no order each page that a reader had to wait for has more of the
+//! others come with it, so that in the end all of a directory is renewed side by side.
 //!
 //! *Invariants:* a page is in flight once. The first name after a pause has no page renewed.
 //!

@@ -92,7 +92,7 @@ fn lists(driver: &Driver) -> u64 {
     driver.counters().lists_demand + driver.counters().lists_speculative
 }
 
-/// Names in order, at 20 us to 1 ms a name: a page each, and few waits but for a reader to whom the
+/// Names in order, at 20 us to 1 ms a name: a page each, and few waits but where the
 /// next page is farther than it is believed.
 #[test]
 fn each_page_is_renewed_once_for_names_in_order() {

@@ -8,8 +8,8 @@
 //!                               one of which nothing is renewed
 //! ```
 //!
-//! Entries keep their places and what became of them, so whoever goes through the directory, opens
-//! its files or has some ahead goes on as before.
+//! Entries keep their places and what became of them, so a reader that goes through the directory,
+//! opens its files or has some ahead goes on as before.
 //!
 //! *Invariant:* the listing of a directory for a reader of it is always made anew as a whole.
 //!
@@ -58,7 +58,7 @@ impl DirReadahead {
         }
     }
 
-    /// The page of an entry that the latest listing of `dir` has come to, if its pages are renewed.
+    /// The page of an entry that the latest listing of `dir` has, if its pages are renewed.
     fn page_of(&self, dir: DirId, entry: u32) -> Option<usize> {
         let known = self.dirs.get(&dir).filter(|known| entry < known.listed && self.renews_pages(dir))?;
         Some(known.pages_to(entry) - 1)
