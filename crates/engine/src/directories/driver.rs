@@ -531,7 +531,7 @@ impl Directories {
 
     /// Waits until a file that is being fetched, or the page that tells of it, has come, or will
     /// not.
-    pub(crate) async fn settled(&self, dir: DirId, place: u32) {
+    pub(crate) async fn settled(self: &Arc<Self>, dir: DirId, place: u32) {
         let mut was_renewed = false;
         loop {
             let news = self.fetched.notified();
@@ -545,7 +545,10 @@ impl Directories {
                 return;
             }
             was_renewed |= renews;
-            news.await;
+            if tokio::time::timeout(TOLD_WITHIN, news).await.is_err() {
+                // The task that had to tell it may have panicked, which is noticed here.
+                self.enter(|_| ());
+            }
         }
     }
 }

@@ -177,7 +177,8 @@ impl Directories {
             let numbers = name::above(prefix).take(levels).map_while(|prefix| state.table.number(prefix));
             let above: Vec<DirId> = numbers.collect();
             self.tell(state, DirEvent::ReadByName { dir, above: &above });
-            if let Some(place) = place.filter(|_| state.policy.renews_pages(dir)) {
+            let would_be = || state.table.chain(dir).and_then(|chain| chain.listing.would_be_at(name));
+            if let Some(place) = place.or_else(would_be).filter(|_| state.policy.renews_pages(dir)) {
                 self.seek(state, dir, (place, place + 1));
             }
             Some(bytes)

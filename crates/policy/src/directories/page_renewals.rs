@@ -106,6 +106,11 @@ impl PageRenewals {
         self.listed.is_some() && !self.differs
     }
 
+    /// When the listing was asked for whose pages these are.
+    pub(crate) fn listed(&self) -> Option<Nanos> {
+        self.listed
+    }
+
     /// A file in the page is opened.
     pub(crate) fn opened(&mut self, page: usize) {
         if let Some(requested) = self.listed {

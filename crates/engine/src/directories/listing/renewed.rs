@@ -50,6 +50,14 @@ impl Listing {
         requested: Instant,
     ) -> Vec<TakenChild> {
         let (count, is_last) = ((to - from) as usize, page.continuation.is_none());
+        // What was a file, or its mark, before the page is a directory by now.
+        let was_file = |entry: &Entry| {
+            let name = name::of_key(&self.prefix, entry.key());
+            matches!(entry, Entry::Prefix(_)) && last.is_some_and(|last| !last.directory && name == Some(&*last.name))
+        };
+        if page.entries.iter().any(was_file) {
+            return Vec::new();
+        }
         // A storage may begin before what it was asked for.
         let follows = |entry: &Entry| {
             let slash = matches!(entry, Entry::Prefix(_));

@@ -165,7 +165,8 @@ impl DirReadahead {
                 return;
             }
             self.named_directory((dir, entry));
-            if self.renew_page(dir, entry) {
+            if self.renew_page(dir, entry).is_some() {
+                // If its page does not come again, the name is asked for alone.
                 return;
             }
         } else if self.renews_pages(dir) && self.dirs.get(&dir).is_some_and(|known| known.complete) {
@@ -331,8 +332,8 @@ impl DirReadahead {
     /// they are gone, or expired. Where names are in order, the directory is listed from there on.
     /// Returns whether it is.
     pub(super) fn sought(&mut self, dir: DirId, from: u32, to: u32) -> bool {
-        if self.renew_page(dir, from) {
-            return true;
+        if let Some(comes) = self.renew_page(dir, from) {
+            return comes;
         }
         let (DirOptions { readahead, ttl, below, .. }, most) = (self.options, self.directory_bytes_max());
         let Some(known) = self.dirs.get_mut(&dir).filter(|known| known.slides(most)) else { return false };

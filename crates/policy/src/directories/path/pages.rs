@@ -38,16 +38,15 @@ impl DirReadahead {
     }
 
     /// A name at `entry` of `dir` is sought, and not believed any more. Returns whether the page
-    /// that it is in is renewed.
-    pub(super) fn renew_page(&mut self, dir: DirId, entry: u32) -> bool {
-        let Some(page) = self.page_of(dir, entry) else { return false };
+    /// that it is in is renewed; `None` if pages of `dir` are not.
+    pub(super) fn renew_page(&mut self, dir: DirId, entry: u32) -> Option<bool> {
+        let page = self.page_of(dir, entry)?;
         let (now, ttl) = (self.now, self.options.ttl);
-        let Some(known) = self.dirs.get_mut(&dir) else { return false };
-        if !known.renewals.sought(page, now, ttl) {
-            return false;
+        let comes = self.dirs.get_mut(&dir)?.renewals.sought(page, now, ttl);
+        if comes {
+            self.renew_from(dir, page, true);
         }
-        self.renew_from(dir, page, true);
-        true
+        Some(comes)
     }
 
     /// A name at `entry` of `dir` was answered.
@@ -89,6 +88,8 @@ impl DirReadahead {
         let Some(requested) = known.renewals.ended(page, came) else { return };
         if !came {
             known.renewals.differs = true;
+            // Pages that were renewed are believed no longer than the others.
+            known.requested = known.renewals.listed().or(known.requested);
             return;
         }
         if from < known.gone {
