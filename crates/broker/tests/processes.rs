@@ -299,7 +299,8 @@ fn a_server_that_is_stopped_is_left() {
     assert_eq!(client.ask("read big 0 4096"), "read");
     server.signal(rustix::process::Signal::STOP);
     assert_eq!(client.ask("read big 12000000 300000"), "read");
-    assert!(client.ask("stats").starts_with("Alone 0 "));
+    let stats = client.ask("stats");
+    assert!(stats.starts_with("Alone 0 "), "{stats}");
     // Another one that comes meanwhile.
     let mut late = Process::start(&setup.testbed, &setup.path(), 1000);
     assert_eq!(late.answer(), "Alone");
