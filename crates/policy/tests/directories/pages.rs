@@ -157,6 +157,34 @@ fn few_names_in_no_order_have_few_pages_renewed() {
     }
 }
 
+/// A program comes back for one name, longer after the last time than a name is believed. In a
+/// directory of few pages or of many it is asked for alone, whether it is there or not.
+#[test]
+fn one_name_now_and_then_has_no_page_renewed() {
+    for entries in [3 * PAGE, ENTRIES] {
+        for is_there in [true, false] {
+            let mut driver = listed(entries, 1, 30);
+            let (before, gone) = (lists(&driver), driver.gone.clone());
+            let mut cost = Cost::default();
+            for time in 0..50 {
+                driver.now = Nanos(driver.now.0 + 2_000_000_000);
+                let place = (time * 7_919) % entries;
+                if is_there {
+                    cost.look_up(&mut driver, place);
+                } else {
+                    driver.tell(DirEvent::Named { dir: DirId(0), entry: None, found: Found::Absent });
+                    driver.tell(DirEvent::Sought { dir: DirId(0), from: 500, to: 501 });
+                    cost.alone += u64::from(!driver.is_renewing(0, 500));
+                    driver.round();
+                }
+            }
+            let lists = lists(&driver) - before;
+            assert_eq!((lists, cost.alone), (0, 50), "of {entries}, there: {is_there}");
+            assert_eq!(driver.gone, gone, "its listing stays");
+        }
+    }
+}
+
 /// Files of a long directory are opened in order, for much longer than a page is believed: what is
 /// ahead stays ahead.
 #[test]
