@@ -56,7 +56,7 @@ fn names_that_have_expired_are_renewed_a_page_at_a_time_in_any_order() {
             }
             let after = asked(&rig);
             let (alone, lists) = (after.0 - before.0, after.1 - before.1);
-            // The first one is. On a busy machine a few more may be.
+            // The first one is, and one of each page that was in flight when they were forgotten.
             assert!(alone <= PAGES, "{alone} names are asked for alone");
             assert!((PAGES..=PAGES + 4).contains(&lists), "{lists} requests for {PAGES} pages");
         }
