@@ -56,6 +56,23 @@ impl Directory {
         self
     }
 
+    /// Keeps where `more` members begin beside those for which it has taken memory.
+    pub fn keep_more(&mut self, more: usize) {
+        self.most = self.starts.capacity().saturating_add(more);
+    }
+
+    /// Memory that it takes beside itself, in bytes. What has come of a record counts if it is
+    /// long.
+    pub fn memory_bytes(&self) -> u64 {
+        let begun = self.begun.capacity() / BEGUN_STEP * BEGUN_STEP;
+        (self.starts.capacity() * size_of::<u64>() + begun) as u64
+    }
+
+    /// Whether it has more members than are kept.
+    pub fn is_cut(&self) -> bool {
+        self.starts.len() >= self.most
+    }
+
     /// How long it is, in bytes.
     pub fn bytes(&self) -> u64 {
         self.end - self.bounds.end
@@ -100,7 +117,7 @@ impl Directory {
                     self.note(&record);
                 }
             }
-            if self.starts.len() >= self.most {
+            if self.is_cut() {
                 self.at = self.end;
                 return;
             }
@@ -119,7 +136,7 @@ impl Directory {
     /// is broken. Of one that has more than are kept, the first, if its records are in the order
     /// of their members.
     pub fn members(mut self) -> impl Iterator<Item = Range<u64>> {
-        let is_cut = self.starts.len() >= self.most;
+        let is_cut = self.is_cut();
         if !self.begun.is_empty() || (is_cut && !self.is_ascending) {
             self.starts.clear();
         }
@@ -179,6 +196,10 @@ pub(crate) fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
 pub(crate) fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
     Some(u64::from_le_bytes(*bytes.get(at..)?.first_chunk()?))
 }
+
+/// The step in which the memory for what has come of a record counts, in bytes. Lower: it changes
+/// with each piece. Higher: more is held that does not count. Source: a page.
+const BEGUN_STEP: usize = 4_096;
 
 /// Bytes of a record, without its name, its fields and its comment. Source: APPNOTE 4.3.12.
 const RECORD_BYTES: usize = 46;

@@ -88,6 +88,8 @@ pub(crate) struct Layout {
     faults: Faults,
     /// Its members, if it is an archive: what its chunks are of.
     members: Members,
+    /// When its file was closed, if it is.
+    closed_at: Option<Nanos>,
     /// The memory that it took when it was counted last.
     counted_bytes: u64,
 }
@@ -165,8 +167,19 @@ impl Layout {
         Some((fetched.map(|(_, &chunk)| chunk).collect(), run.groups.len() > 1))
     }
 
+    /// A program has opened the file.
+    pub(crate) fn open(&mut self) {
+        self.closed_at = None;
+    }
+
+    /// When no program had the file open any more, if none has.
+    pub(crate) fn closed_at(&self) -> Option<Nanos> {
+        self.closed_at
+    }
+
     /// No program has the file open any more.
-    pub(crate) fn release(&mut self) {
+    pub(crate) fn release(&mut self, now: Nanos) {
+        self.closed_at = Some(now);
         self.runs.clear();
         self.faults.release();
         self.past.release();
