@@ -1,8 +1,8 @@
 //! One version of one object, and what is resident of it.
 
 use std::ops::Range;
-use std::sync::atomic::Ordering::{AcqRel, Relaxed, Release};
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
+use std::sync::atomic::Ordering::{AcqRel, Relaxed, Release, SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, fence};
 use std::sync::{Arc, OnceLock};
 
 use foreread_backend::lock::Mutex;
@@ -71,6 +71,15 @@ impl Opened {
         self.tells_at.load(Relaxed).wrapping_sub(offset) < len as u64
     }
 
+    /// The same of a read of bytes that have come just now. The thread that needs one of them says
+    /// so and looks whether it is there; the one that brings it has it there and looks whether it
+    /// is needed. One of the two sees what the other one did, if neither looks before what it has
+    /// done is seen: processors may.
+    pub(crate) fn may_tell_of_new(&self, offset: u64, len: usize) -> bool {
+        fence(SeqCst);
+        self.may_tell(offset, len)
+    }
+
     /// Whether something is still to be told: for the one that looks, and for no other.
     pub(crate) fn take_tells_at(&self) -> bool {
         self.tells_at.swap(TOLD, AcqRel) != TOLD
@@ -79,6 +88,8 @@ impl Opened {
     /// The byte at `at` is needed for that.
     pub(crate) fn tells_at(&self, at: u64) {
         self.tells_at.store(at, Release);
+        // What is looked at next has come, or its reader sees what is stored.
+        fence(SeqCst);
     }
 
     /// Its directory, if some of it has been read, for the one that looks.
