@@ -63,9 +63,10 @@ mod tests {
                 let mut layout = Layout::default();
                 for nth in 0..200 {
                     let extent = Extent::new(nth * 40, nth * 40 + 40);
-                    match is_archive {
-                        true => layout.push_member(extent),
-                        false => layout.push(Chunk { extent, group: 0, column: nth as u32 }),
+                    if is_archive {
+                        layout.push_member(extent);
+                    } else {
+                        layout.push(Chunk { extent, group: 0, column: nth as u32 });
                     }
                 }
                 for (nth, &start) in starts.iter().enumerate() {
