@@ -98,8 +98,8 @@ const PREFETCH_PAGES_MAX: u64 = (64 << 20) / PAGE_BYTES;
 /// Pages of a file: lengths are signed numbers of 64 bits in every system.
 const FILE_PAGES_MAX: u64 = (1 << 63) / PAGE_BYTES;
 
-/// Memory for the directory of an archive, many times what one in use takes. Lower: a log of one is
-/// refused. Higher: sums come nearer to what a number holds.
+/// Memory for the directory of an archive, many times what one in use takes. Lower: a log of one
+/// is refused. Higher: sums come nearer to what a number holds.
 const DIRECTORY_BYTES_MAX: u64 = 4 << 30;
 
 /// More memory than a machine has. Lower: a log of a large machine is refused. Higher: a replay
