@@ -35,6 +35,7 @@ pub(crate) mod name;
 pub(crate) mod parted;
 pub(crate) mod prefetch;
 pub(crate) mod readers;
+pub(crate) mod renewing;
 pub(crate) mod segments;
 pub(crate) mod subtree;
 pub(crate) mod table;

@@ -274,6 +274,14 @@ impl Engine {
                     let settled = directories.settled(*dir, *place);
                     let _ = tokio::time::timeout(directories.ttl(), settled).await;
                 }
+                Unknown::Absent(dir, places) => {
+                    let settled = async {
+                        for &place in places {
+                            directories.settled(*dir, place).await;
+                        }
+                    };
+                    let _ = tokio::time::timeout(directories.ttl(), settled).await;
+                }
             }
             if !matches!(unknown, Unknown::Nothing) {
                 known = directories.look_up(prefix, name, true);

@@ -293,7 +293,7 @@ impl<D: FnOnce(Result<Pages, Error>) + Send + 'static> Reader for Answer<D> {
             Err(error) => failures.note(What::Read, error),
         }
         if let Ok(pages) = &result
-            && opened.may_tell(self.offset, pages.len())
+            && opened.may_tell_of_new(self.offset, pages.len())
         {
             driver.look_at_layout(&self.file, pages);
         }

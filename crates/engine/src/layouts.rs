@@ -36,6 +36,7 @@ use crate::driver::Driver;
 use crate::file::File;
 use crate::pages::opened::Opened;
 use crate::pages::pinned::Pages;
+use crate::shard::Shard;
 
 /// What comes next, after a look.
 enum Next {
@@ -126,8 +127,8 @@ impl Driver {
                     return Next::Nothing;
                 }
                 Layout::Archive(directory) => {
-                    let members_max = self.enter(|shard| shard.members_max());
-                    let directory = Box::new(directory.with_members_max(members_max));
+                    let mut directory = Box::new(directory);
+                    directory.keep_more(self.enter(|shard| members_max(shard)));
                     return self.read_directory(opened, directory, most);
                 }
             }
@@ -136,7 +137,7 @@ impl Driver {
 
     /// Reads the directory of an archive, as far as it has come.
     fn read_directory(self: &Arc<Self>, opened: &Arc<Opened>, mut directory: Box<Directory>, most: usize) -> Next {
-        let mut read = 0;
+        let (mut read, mut held) = (0, directory.memory_bytes());
         while directory.left() > 0 {
             let (start, end) = (directory.at(), directory.at() + directory.left().min(PIECE_BYTES));
             let end = opened.first_lacking(start, end).unwrap_or(end);
@@ -147,19 +148,39 @@ impl Driver {
                 return next;
             };
             pages.slices().for_each(|piece| directory.read(piece));
+            self.hold(opened, &mut directory, &mut held);
         }
         if directory.bytes() > most as u64 {
             opened.keep_directory(directory);
             return Next::Beside;
         }
+        let is_cut = directory.is_cut();
         let mut members = directory.members().peekable();
-        if members.peek().is_none() {
-            opened.is_unknown();
-        } else {
+        if members.peek().is_some() {
             let member = |bytes| Event::Member { file: opened.id, extent: pages_of(&bytes) };
             self.tell_parts(opened, Chunks::Pieces, members.map(member));
+        } else if is_cut {
+            opened.lacks_room();
+        } else {
+            opened.is_unknown();
+        }
+        if held > 0 {
+            self.enter(|shard| self.tell(shard, Event::Directory { file: opened.id, bytes: 0 }));
         }
         Next::Nothing
+    }
+
+    /// What is kept of the `directory` of a file that is read counts as memory; `held` did so far.
+    fn hold(self: &Arc<Self>, opened: &Opened, directory: &mut Directory, held: &mut u64) {
+        let bytes = directory.memory_bytes();
+        if bytes != *held {
+            *held = bytes;
+            let more = self.enter(|shard| {
+                self.tell(shard, Event::Directory { file: opened.id, bytes });
+                members_max(shard)
+            });
+            directory.keep_more(more);
+        }
     }
 
     /// Reads the footers of all stripes of `file`, which stays open for as long, and tells policy
@@ -194,6 +215,7 @@ impl Driver {
         if known == Chunks::Pieces {
             self.enter(|shard| self.tell(shard, Event::Parts { file: opened.id }));
         }
+        let mut has_told = false;
         while let Some(first) = parts.next() {
             let has_room = self.enter(|shard| {
                 let has_room = !matches!(first, Event::Member { .. }) || shard.members_max() > 0;
@@ -207,12 +229,22 @@ impl Driver {
             if !has_room {
                 break;
             }
+            has_told = true;
+        }
+        if !has_told {
+            opened.lacks_room();
         }
         opened.has(known);
         if known.fit_a_window() {
             *self.latest_chunks.lock() = Some(known);
         }
     }
+}
+
+/// Of how many more members of an archive there is room for what its directory says, and for what
+/// policy is told.
+fn members_max(shard: &Shard) -> usize {
+    shard.directory_members_max().min(shard.members_max())
 }
 
 /// What policy is told of a chunk.

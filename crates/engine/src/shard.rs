@@ -135,6 +135,11 @@ impl Shard {
         self.policy.members_max()
     }
 
+    /// Of how many more members the directories that are read may be held.
+    pub(crate) fn directory_members_max(&self) -> usize {
+        self.policy.directory_members_max()
+    }
+
     /// What policy has decided so far, and what it spends its budget on.
     pub(crate) fn decided(&self) -> (Counters, Memory) {
         (self.lives.counters() + self.policy.counters(), self.policy.memory())
@@ -177,6 +182,12 @@ impl Shard {
             Action::Drop { file, folio } => {
                 if let Some(opened) = self.files.get(file) {
                     self.deferred.gone.extend(opened.table.remove(folio.start));
+                }
+            }
+            Action::ForgetParts { file } => {
+                self.lives.parts_forgotten(file);
+                if let Some(opened) = self.files.get(file) {
+                    opened.tells_again();
                 }
             }
             Action::Forget { file } => {

@@ -56,6 +56,23 @@ impl Directory {
         self
     }
 
+    /// Keeps where `more` members begin beside those for which it has taken memory.
+    pub fn keep_more(&mut self, more: usize) {
+        self.most = self.starts.capacity().saturating_add(more);
+    }
+
+    /// Memory that it takes beside itself, in bytes. What has come of a record counts if it is
+    /// long.
+    pub fn memory_bytes(&self) -> u64 {
+        let begun = self.begun.capacity() / BEGUN_STEP * BEGUN_STEP;
+        (self.starts.capacity() * size_of::<u64>() + begun) as u64
+    }
+
+    /// Whether it has more members than are kept.
+    pub fn is_cut(&self) -> bool {
+        self.starts.len() >= self.most
+    }
+
     /// How long it is, in bytes.
     pub fn bytes(&self) -> u64 {
         self.end - self.bounds.end
@@ -81,7 +98,7 @@ impl Directory {
             let Some(needed) = record_bytes(if self.begun.is_empty() { bytes } else { &self.begun }) else {
                 // What follows the records is a signature of all of them, or it is broken.
                 let rest = if self.begun.is_empty() { bytes } else { &self.begun };
-                if !rest.starts_with(b"PK\x05\x05") {
+                if !rest.starts_with(SIGNATURE) {
                     self.starts.clear();
                 }
                 self.begun.clear();
@@ -100,7 +117,7 @@ impl Directory {
                     self.note(&record);
                 }
             }
-            if self.starts.len() >= self.most {
+            if self.is_cut() {
                 self.at = self.end;
                 return;
             }
@@ -119,8 +136,9 @@ impl Directory {
     /// is broken. Of one that has more than are kept, the first, if its records are in the order
     /// of their members.
     pub fn members(mut self) -> impl Iterator<Item = Range<u64>> {
-        let is_cut = self.starts.len() >= self.most;
-        if !self.begun.is_empty() || (is_cut && !self.is_ascending) {
+        let is_cut = self.is_cut();
+        let is_broken = !self.begun.is_empty() && !self.begun.starts_with(SIGNATURE);
+        if is_broken || (is_cut && !self.is_ascending) {
             self.starts.clear();
         }
         if !self.is_ascending {
@@ -137,11 +155,14 @@ impl Directory {
     }
 }
 
-/// Bytes of the record that begins with `bytes`: at least so many as say how many. Nothing if it
-/// is none.
+/// Bytes of the record that begins with `bytes`: at least so many as say how many, or whether it
+/// is one. Nothing if it is none.
 fn record_bytes(bytes: &[u8]) -> Option<usize> {
-    let signature = b"PK\x01\x02";
-    if !bytes.starts_with(&signature[..bytes.len().min(4)]) {
+    if bytes.len() < SIGNATURE.len() && SIGNATURE.starts_with(bytes) {
+        // It may be either.
+        return Some(SIGNATURE.len());
+    }
+    if !bytes.starts_with(&RECORD[..bytes.len().min(RECORD.len())]) {
         return None;
     }
     let lengths = [28, 30, 32].map(|at| u16_at(bytes, at).filter(|_| bytes.len() >= RECORD_BYTES));
@@ -179,6 +200,14 @@ pub(crate) fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
 pub(crate) fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
     Some(u64::from_le_bytes(*bytes.get(at..)?.first_chunk()?))
 }
+
+/// The step in which the memory for what has come of a record counts, in bytes. Lower: it changes
+/// with each piece. Higher: more is held that does not count. Source: a page.
+const BEGUN_STEP: usize = 4_096;
+
+/// What a record begins with, and the signature of all of them. Source: APPNOTE 4.3.12, 4.3.13.
+const RECORD: &[u8] = b"PK\x01\x02";
+const SIGNATURE: &[u8] = b"PK\x05\x05";
 
 /// Bytes of a record, without its name, its fields and its comment. Source: APPNOTE 4.3.12.
 const RECORD_BYTES: usize = 46;

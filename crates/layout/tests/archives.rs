@@ -133,6 +133,29 @@ fn records_may_have_another_order_than_members() {
     assert_eq!(members_in(&end, file_bytes, 100, 900), [], "some of these may lie between others");
 }
 
+/// Behind its records a directory may be signed. A piece of it may end anywhere.
+#[test]
+fn a_signature_in_several_pieces_is_one() {
+    let unsigned = directory_of(50, 100);
+    let records = unsigned.len() - 22;
+    for bytes in [0, 20, 44, 300_u16] {
+        let signature = [&b"PK\x05\x05"[..], &bytes.to_le_bytes(), &vec![b's'; usize::from(bytes)]].concat();
+        let mut end = [&unsigned[..records], &signature, &unsigned[records..]].concat();
+        let at = records + signature.len() + 12;
+        end[at..at + 4].copy_from_slice(&((records + signature.len()) as u32).to_le_bytes());
+        let file_bytes = 5_000 + end.len() as u64;
+        for piece in (1..60).chain(records - 4..records + 8) {
+            let found = members_in(&end, file_bytes, piece, usize::MAX);
+            assert_eq!(found.len(), 50, "{bytes} bytes in pieces of {piece}");
+        }
+    }
+    let mut broken = unsigned[..records].to_vec();
+    broken.extend([&b"PK\x05"[..], &unsigned[records..]].concat());
+    let at = records + 3 + 12;
+    broken[at..at + 4].copy_from_slice(&(records as u32 + 3).to_le_bytes());
+    assert_eq!(members(&broken, 5_000 + broken.len() as u64), [], "a part of one");
+}
+
 #[test]
 fn what_cannot_be_is_not_told() {
     assert_eq!(look(b"PK\x05\x06", 4, "a.zip"), Layout::Unknown);

@@ -120,6 +120,7 @@ impl Driver {
                 | Action::Mark { .. }
                 | Action::Hedge { .. }
                 | Action::Cache { .. }
+                | Action::ForgetParts { .. }
                 | Action::Forget { .. } => {}
             }
         }

@@ -11,11 +11,11 @@
 //!
 //! `event` is the contract: what a driver reports and what it is told to do. `path` holds the
 //! state and forwards each event. `waits` knows the reads that wait, `closed` the files that
-//! programs have left. Below `path` lie the rules that need several mechanisms at once: `plan`
-//! (what a read calls for), `limits` (how far each stream may go), `submit` (how a request is made
-//! and starts), `answer` (when a read has memory for all its pages), `room` (which request is
-//! granted memory, and what is evicted or cancelled for it) and `release` (what becomes of a
-//! closed file).
+//! programs have left, `told` the memory of what files say of their parts. Below `path` lie the
+//! rules that need several mechanisms at once: `plan` (what a read calls for), `limits` (how far
+//! each stream may go), `submit` (how a request is made and starts), `answer` (when a read has
+//! memory for all its pages), `room` (which request is granted memory, and what is evicted or
+//! cancelled for it) and `release` (what becomes of a closed file).
 //!
 //! *Invariants:* while a read waits, a request that is not over will bring what it lacks. While
 //! any read waits, one of them is ready, or a request at the storage has memory for its next
@@ -27,5 +27,6 @@
 pub(crate) mod closed;
 pub(crate) mod event;
 pub(crate) mod path;
+pub(crate) mod told;
 pub(crate) mod turns;
 pub(crate) mod waits;

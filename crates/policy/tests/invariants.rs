@@ -456,6 +456,74 @@ fn what_is_known_of_members_takes_a_fourth_of_the_budget_at_most() {
     }
 }
 
+/// Closed archives are given up where an open one needs the room: those that were closed first.
+/// What is left is charged as before.
+#[test]
+fn closed_archives_make_room_for_open_ones_the_oldest_first() {
+    const MEMBERS: u64 = 1_000;
+    for (options, archives) in [(STORE, 200), (Options { capacity_bytes: 256 << 20, ..STORE }, 2_000)] {
+        let (mut policy, mut given_up, pages) = (ReadPath::new(options), Vec::new(), 8 * MEMBERS);
+        let tell = |policy: &mut ReadPath, given_up: &mut Vec<u64>, now, event| {
+            policy.handle(Nanos(now), event);
+            while let Some(action) = policy.poll_action() {
+                given_up.extend(if let Action::ForgetParts { file } = action { Some(file.0) } else { None });
+            }
+        };
+        tell(&mut policy, &mut given_up, 0, Event::Open { file: FileId(0), pages });
+        let empty = policy.memory().pages_bytes;
+        let least = options.capacity_bytes / 8 * 7 - (1 << 20);
+        for file in 1..=archives {
+            // One that is opened again was used last.
+            let (now, again, file_id) = (file, FileId(1), FileId(file));
+            tell(&mut policy, &mut given_up, now, Event::Open { file: file_id, pages });
+            for start in (0..pages).step_by(8) {
+                assert!(policy.members_max() > 0, "there is room for all of {file}");
+                tell(
+                    &mut policy,
+                    &mut given_up,
+                    now,
+                    Event::Member { file: file_id, extent: Extent::new(start, start + 8) },
+                );
+            }
+            tell(&mut policy, &mut given_up, now, Event::Release { file: file_id });
+            if file % 7 == 0 {
+                tell(&mut policy, &mut given_up, now, Event::Open { file: again, pages });
+                tell(&mut policy, &mut given_up, now, Event::Release { file: again });
+            }
+            assert!(policy.memory().pages_bytes >= least - file * 2_000, "{file} archives");
+        }
+        assert!(given_up.len() as u64 > archives / 4, "{} of {archives}", given_up.len());
+        assert!(given_up.iter().copied().eq((2..).take(given_up.len())), "{given_up:?}");
+        for file in (0..=archives).map(FileId) {
+            tell(&mut policy, &mut given_up, archives, Event::Forget { file });
+        }
+        tell(&mut policy, &mut given_up, archives, Event::Open { file: FileId(0), pages });
+        assert_eq!(policy.memory().pages_bytes, empty);
+    }
+}
+
+/// What a driver holds of directories that it reads is charged, until it holds none of it or the
+/// file is closed.
+#[test]
+fn directories_that_are_read_are_charged() {
+    let mut policy = ReadPath::new(STORE);
+    let mut tell = |event| {
+        policy.handle(Nanos(0), event);
+        while policy.poll_action().is_some() {}
+        (policy.memory().pages_bytes, policy.directory_members_max())
+    };
+    let files = [1, 2].map(FileId);
+    let none = files.map(|file| tell(Event::Open { file, pages: 1 << 20 }))[1];
+    let bytes = CAPACITY_BYTES / 32;
+    let one = tell(Event::Directory { file: files[0], bytes });
+    assert!(none.0 - one.0 >= bytes - (64 << 10), "{none:?} {one:?}");
+    let two = tell(Event::Directory { file: files[1], bytes: 3 * bytes });
+    assert_eq!(two.1, 0, "an eighth at most");
+    assert_eq!(tell(Event::Directory { file: files[1], bytes: 0 }), one);
+    assert_eq!(tell(Event::Release { file: files[0] }).1, none.1);
+    assert_eq!(tell(Event::Directory { file: files[0], bytes }).1, none.1, "it is closed");
+}
+
 /// A file of up to 4 MiB comes whole with its first read, on credit: whatever is read of how many,
 /// what is fetched in vain stays within it.
 #[test]

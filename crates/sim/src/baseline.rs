@@ -220,6 +220,7 @@ impl<R: Readahead> Policy for Baseline<R> {
             | Event::Discard { .. }
             | Event::Capacity { .. }
             | Event::Parts { .. }
+            | Event::Directory { .. }
             | Event::Member { .. }
             | Event::Chunk { .. }
             | Event::Cached { .. }

@@ -22,7 +22,7 @@ impl Directories {
     /// Asks for the entries `[from, to)` of `dir` again.
     pub(super) fn renew(self: &Arc<Self>, state: &mut State, dir: DirId, from: u32, to: u32) {
         let Some(chain) = state.table.chain(dir) else { return };
-        state.renewing.insert((dir, to), from);
+        state.renewing.begin(dir, chain.number, from, to);
         let (directories, renewed) = (Arc::clone(self), Arc::clone(&chain));
         let bringing = self.bringing(Brought::Again { chain, from });
         self.driver.runtime.spawn(async move {
@@ -49,7 +49,7 @@ impl Directories {
 
     /// Tells policy what came of a page of `chain` that was asked for again.
     pub(super) fn told_again(self: &Arc<Self>, state: &mut State, chain: &Arc<Chain>, from: u32, page: &[TakenChild]) {
-        state.renewing.retain(|&(dir, _), first| dir != chain.dir || *first != from);
+        state.renewing.end(chain.dir, chain.number, from);
         state.settled = true;
         if !state.table.is_latest(chain) {
             return;

@@ -36,6 +36,7 @@ use crate::directories::chain::Chain;
 use crate::directories::listing::{Listing, Node, Taken};
 use crate::directories::name::identity_bytes;
 use crate::directories::prefetch::{Prefetched, discard, prefetch};
+use crate::directories::renewing::Renewing;
 use crate::directories::segments::SegmentId;
 use crate::directories::subtree;
 use crate::directories::table::DirectoryTable;
@@ -69,9 +70,8 @@ pub(crate) struct State {
     pub(super) table: DirectoryTable,
     /// Files that policy has had fetched, and that have not come yet.
     pub(super) fetching: HashSet<(DirId, u32)>,
-    /// Pages that are asked for again: the directory, and the entry after the last one, to the
-    /// first one, of each.
-    pub(super) renewing: BTreeMap<(DirId, u32), u32>,
+    /// Pages that are asked for again.
+    pub(super) renewing: Renewing,
     /// What the shard's policy was last told that directories and names take.
     reserved_bytes: u64,
     errands: VecDeque<Errand>,
@@ -110,7 +110,7 @@ impl Directories {
             lately: Lately::default(),
             table: DirectoryTable::new(ttl, divisible),
             fetching: HashSet::new(),
-            renewing: BTreeMap::new(),
+            renewing: Renewing::default(),
             reserved_bytes: 0,
             errands: VecDeque::new(),
             settled: false,
@@ -556,8 +556,7 @@ impl Directories {
 impl State {
     /// Whether the page with this entry is asked for again.
     pub(super) fn is_renewing(&self, dir: DirId, place: u32) -> bool {
-        let next = self.renewing.range((dir, place + 1)..).next();
-        next.is_some_and(|(&(of, _), &from)| of == dir && from <= place)
+        self.renewing.has(dir, place)
     }
 
     /// Whether the file at this place, or the page that it is in, is in flight.

@@ -213,14 +213,20 @@ impl Listing {
         }
     }
 
-    /// The place at which an entry of this name would be, where a sorted listing has come so far;
-    /// `None` if that is not known.
-    pub(crate) fn would_be_at(&self, name: &str) -> Option<u32> {
+    /// The places at which an entry of this name would be, as a file and as a directory, and when
+    /// it was asked for what is there. Among longer names that begin with this one, other entries
+    /// lie between the two. Nothing where that is not known.
+    pub(crate) fn would_be_at(&self, name: &str) -> impl Iterator<Item = (u32, Instant)> + use<> {
         let state = self.state.lock();
-        let at = state.pages.partition_point(|page| page.last().is_none_or(|last| order(last, (name, false)).is_lt()));
-        let last = state.pages.last().filter(|_| state.complete);
-        let page = state.pages.get(at).map(|page| page.first).or(last.map(|page| page.end() - 1));
-        page.filter(|_| state.sorted && state.gone == 0)
+        let place = |slash: bool| {
+            let key = (name, slash);
+            let at = state.pages.partition_point(|page| page.last().is_none_or(|last| order(last, key).is_lt()));
+            let last = state.pages.last().filter(|_| state.complete);
+            let place = state.pages.get(at).map(|page| page.first).or(last.map(|page| page.end() - 1));
+            let told = state.find(key).err().flatten();
+            place.zip(told).filter(|_| state.sorted && state.gone == 0)
+        };
+        [place(false), place(true)].into_iter().flatten()
     }
 
     /// Takes in the next page, which was asked for at `requested`. The readers are to be woken.
@@ -610,6 +616,26 @@ mod tests {
         for (name, second) in [("a", 0), ("c", 2), ("e", 5)] {
             assert_eq!(listing.look_up(name), Said::Absent(at(second)), "{name}");
         }
+        // Its last page is asked for again, which ends the listing.
+        let version = Version { size: 1, tag: None, modified: None };
+        let entries = vec![Entry::Object(Object { key: Key::new("d/d"), version })];
+        let last = Last { name: "b".to_owned(), directory: false };
+        let page = ListPage { entries, continuation: None };
+        assert_eq!(listing.renew((1, 2), Some(&last), page, at(9)).len(), 1);
+        for (name, second) in [("a", 0), ("c", 9), ("e", 9)] {
+            assert_eq!(listing.look_up(name), Said::Absent(at(second)), "{name}");
+        }
+    }
+
+    /// Its file would be before all names, and its directory behind them.
+    #[test]
+    fn a_name_that_others_begin_with_would_be_at_two_places() {
+        let names: Vec<_> = (0..3_000).map(|n| format!("run-{n:04}")).collect();
+        let (listing, _) = listing(&names);
+        let places = |name: &str| listing.would_be_at(name).map(|(place, _)| place).collect::<Vec<_>>();
+        assert_eq!(places("run"), [0, 2_999]);
+        assert_eq!([places("run-1500x"), places("run-1999x")], [[1_000; 2], [2_000; 2]]);
+        assert_eq!(places("a"), [0; 2]);
     }
 
     #[test]

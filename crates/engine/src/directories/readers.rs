@@ -114,18 +114,24 @@ impl Directories {
                 Ok(_) => (Found::Resident, place),
                 Err(Unknown::Listing(_)) => (Found::InFlight, None),
                 Err(Unknown::Old(_, place)) => (Found::Absent, Some(*place)),
-                Err(Unknown::Nothing) => (Found::Absent, None),
+                Err(Unknown::Nothing | Unknown::Absent(..)) => (Found::Absent, None),
             };
             self.tell(state, DirEvent::Named { dir, entry, found });
             if let (Err(Unknown::Nothing), Some(chain)) = (&said, state.table.chain(dir)) {
                 if let Some(gone) = chain.listing.gone_part(name) {
                     self.seek(state, dir, gone);
-                } else if state.policy.renews_pages(dir)
-                    && let Some(place) = chain.listing.would_be_at(name)
-                {
-                    self.seek(state, dir, (place, place + 1));
-                    if state.is_renewing(dir, place) {
-                        return Err(Unknown::Old(dir, place));
+                } else if state.policy.renews_pages(dir) {
+                    let mut old: Vec<u32> = Vec::new();
+                    for (place, at) in chain.listing.would_be_at(name) {
+                        old.extend(Some(place).filter(|_| !state.table.is_fresh(at)));
+                    }
+                    let is_coming = |&place: &u32| {
+                        self.seek(state, dir, (place, place + 1));
+                        state.is_renewing(dir, place)
+                    };
+                    // Where the first one does not come, it is asked for alone.
+                    if !old.is_empty() && old.iter().all(is_coming) {
+                        return Err(Unknown::Absent(dir, old));
                     }
                 }
             }
@@ -157,7 +163,7 @@ impl Directories {
                 Err(Unknown::Nothing) => {
                     state.table.chain(dir).is_none_or(|chain| chain.listing.gone_part(name).is_none())
                 }
-                Err(Unknown::Listing(_)) => place.is_none(),
+                Err(Unknown::Listing(_) | Unknown::Absent(..)) => place.is_none(),
                 Err(Unknown::Old(dir, place)) => {
                     let entry = state.table.chain(dir).and_then(|chain| chain.entry(place));
                     let is_file = matches!(entry, Some(Node::File(_)));
@@ -177,7 +183,10 @@ impl Directories {
             let numbers = name::above(prefix).take(levels).map_while(|prefix| state.table.number(prefix));
             let above: Vec<DirId> = numbers.collect();
             self.tell(state, DirEvent::ReadByName { dir, above: &above });
-            let would_be = || state.table.chain(dir).and_then(|chain| chain.listing.would_be_at(name));
+            let would_be = || {
+                let oldest = state.table.chain(dir)?.listing.would_be_at(name).min_by_key(|&(_, at)| at);
+                oldest.map(|(place, _)| place)
+            };
             if let Some(place) = place.or_else(would_be).filter(|_| state.policy.renews_pages(dir)) {
                 self.seek(state, dir, (place, place + 1));
             }

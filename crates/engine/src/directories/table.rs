@@ -71,6 +71,9 @@ pub(crate) enum Unknown {
     Listing(Arc<Chain>),
     /// It was this entry when that was last believed. If the file is in flight, it will tell.
     Old(DirId, u32),
+    /// It was not there when that was last believed. The pages with these entries are in flight,
+    /// and will tell.
+    Absent(DirId, Vec<u32>),
 }
 
 impl DirectoryTable {

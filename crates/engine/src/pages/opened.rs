@@ -1,8 +1,8 @@
 //! One version of one object, and what is resident of it.
 
 use std::ops::Range;
-use std::sync::atomic::Ordering::{AcqRel, Relaxed, Release};
-use std::sync::atomic::{AtomicU64, AtomicUsize};
+use std::sync::atomic::Ordering::{AcqRel, Relaxed, Release, SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, fence};
 use std::sync::{Arc, OnceLock};
 
 use foreread_backend::lock::Mutex;
@@ -38,6 +38,8 @@ pub(crate) struct Opened {
     tells_at: AtomicU64,
     /// The directory of an archive, as far as it has been read.
     directory: Mutex<Option<Box<Directory>>>,
+    /// It has told nothing, since there was no room.
+    lacks_room: AtomicBool,
     /// What its directory has said of its chunks. Few files have one.
     chunks: OnceLock<Box<Chunks>>,
     /// How many [`File`](crate::File)s there are.
@@ -55,8 +57,8 @@ impl Opened {
         let (table, uses, handles) = (PageTable::default(), Uses::default(), AtomicUsize::new(1));
         let size = object.version.size;
         let tells_at = AtomicU64::new(if size < LAYOUT_BYTES_MIN { TOLD } else { size - foreread_layout::TAIL_BYTES });
-        let (directory, chunks) = (Mutex::new(None), OnceLock::new());
-        Arc::new(Self { id, object, table, uses, positioned, kept, tells_at, directory, chunks, handles })
+        let (directory, lacks_room, chunks) = (Mutex::new(None), AtomicBool::new(false), OnceLock::new());
+        Arc::new(Self { id, object, table, uses, positioned, kept, tells_at, directory, lacks_room, chunks, handles })
     }
 
     /// Length in bytes.
@@ -69,6 +71,15 @@ impl Opened {
         self.tells_at.load(Relaxed).wrapping_sub(offset) < len as u64
     }
 
+    /// The same of a read of bytes that have come just now. The thread that needs one of them says
+    /// so and looks whether it is there; the one that brings it has it there and looks whether it
+    /// is needed. One of the two sees what the other one did, if neither looks before what it has
+    /// done is seen: processors may.
+    pub(crate) fn may_tell_of_new(&self, offset: u64, len: usize) -> bool {
+        fence(SeqCst);
+        self.may_tell(offset, len)
+    }
+
     /// Whether something is still to be told: for the one that looks, and for no other.
     pub(crate) fn take_tells_at(&self) -> bool {
         self.tells_at.swap(TOLD, AcqRel) != TOLD
@@ -77,6 +88,8 @@ impl Opened {
     /// The byte at `at` is needed for that.
     pub(crate) fn tells_at(&self, at: u64) {
         self.tells_at.store(at, Release);
+        // What is looked at next has come, or its reader sees what is stored.
+        fence(SeqCst);
     }
 
     /// Its directory, if some of it has been read, for the one that looks.
@@ -89,11 +102,22 @@ impl Opened {
         *self.directory.lock() = Some(directory);
     }
 
+    /// There was no room for what it would have told: it tells that when it is opened again.
+    pub(crate) fn lacks_room(&self) {
+        self.lacks_room.store(true, Relaxed);
+    }
+
     /// No program has it open any more: what was read of its directory is dropped.
     pub(crate) fn rest(&self) {
-        if self.take_directory().is_some() {
-            self.tells_at(self.size() - foreread_layout::TAIL_BYTES);
+        let lacked_room = self.lacks_room.swap(false, Relaxed);
+        if self.take_directory().is_some() || lacked_room {
+            self.tells_again();
         }
+    }
+
+    /// What it has told is held no more: a read of its end tells again.
+    pub(crate) fn tells_again(&self) {
+        self.tells_at(self.size() - foreread_layout::TAIL_BYTES);
     }
 
     /// The first byte of `[start, end)` that has not come.

@@ -71,6 +71,7 @@ impl Bounds {
             Event::Capacity { bytes } => require(bytes <= BUDGET_BYTES_MAX, "a budget of more than 16 TiB")?,
             Event::Tier { bytes } => require(bytes <= BUDGET_BYTES_MAX, "a tier of more than 16 TiB of memory")?,
             Event::Reserve { bytes } => require(bytes <= BUDGET_BYTES_MAX, "directories of more than 16 TiB")?,
+            Event::Directory { bytes, .. } => require(bytes <= DIRECTORY_BYTES_MAX, "a directory of more than 4 GiB")?,
             Event::Completed { first_byte, silence, total, .. } => {
                 require(
                     first_byte.max(silence) <= total && total.0 <= TIME_NS_MAX,
@@ -96,6 +97,10 @@ const PREFETCH_PAGES_MAX: u64 = (64 << 20) / PAGE_BYTES;
 
 /// Pages of a file: lengths are signed numbers of 64 bits in every system.
 const FILE_PAGES_MAX: u64 = (1 << 63) / PAGE_BYTES;
+
+/// Memory for the directory of an archive, many times what one in use takes. Lower: a log of one
+/// is refused. Higher: sums come nearer to what a number holds.
+const DIRECTORY_BYTES_MAX: u64 = 4 << 30;
 
 /// More memory than a machine has. Lower: a log of a large machine is refused. Higher: a replay
 /// may hold more.

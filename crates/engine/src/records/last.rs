@@ -40,6 +40,8 @@ enum What {
     Told(Event),
     /// Policy has forgotten a file.
     Forgotten(FileId),
+    /// Policy has forgotten the parts of a file.
+    PartsForgotten(FileId),
 }
 
 /// What there was when the oldest kept event came.
@@ -66,6 +68,11 @@ impl Before {
         let event = match kept.what {
             What::Told(event) => event,
             What::Forgotten(file) => Event::Forget { file },
+            What::PartsForgotten(file) => {
+                self.chunks.remove(&file);
+                self.members.remove(&file);
+                return;
+            }
         };
         match event {
             Event::Open { file, pages } => _ = self.files.insert(file, (pages, true)),
@@ -169,8 +176,18 @@ impl Last {
 
     /// Policy has forgotten `file`.
     pub(crate) fn forgotten(&mut self, file: FileId) {
+        self.keep_behind(What::Forgotten(file));
+    }
+
+    /// Policy has forgotten the parts of `file`.
+    pub(crate) fn parts_forgotten(&mut self, file: FileId) {
+        self.keep_behind(What::PartsForgotten(file));
+    }
+
+    /// Keeps `what` came of the last event.
+    fn keep_behind(&mut self, what: What) {
         let Some(&Kept { now, next, .. }) = self.events.back() else { return };
-        self.keep(Kept { now, next, what: What::Forgotten(file) });
+        self.keep(Kept { now, next, what });
     }
 
     fn keep(&mut self, kept: Kept) {

@@ -79,6 +79,7 @@ pub(crate) fn event_text(event: Event) -> String {
         Event::PrefetchEnds { file, ends } => format!("prefetch-ends {} {} {}", file.0, ends.head, ends.tail),
         Event::Discard { file } => format!("discard {}", file.0),
         Event::Parts { file } => format!("parts {}", file.0),
+        Event::Directory { file, bytes } => format!("directory {} {bytes}", file.0),
         Event::Member { file, extent } => format!("member {} {} {}", file.0, extent.start, extent.end),
         Event::Chunk { file, extent: Extent { start, end }, group, column } => {
             format!("chunk {} {start} {end} {group} {column}", file.0)
@@ -143,6 +144,7 @@ pub(crate) fn action_text(action: Action) -> String {
         Action::Clear { file, start } => format!("clear {} {start}", file.0),
         Action::Mark { file, start } => format!("mark {} {start}", file.0),
         Action::Forget { file } => format!("forget {}", file.0),
+        Action::ForgetParts { file } => format!("forget-parts {}", file.0),
         Action::Cache { file, folio } => format!("cache {} {} {}", file.0, folio.start, folio.end),
         Action::Drop { file, folio } => format!("drop {} {} {}", file.0, folio.start, folio.end),
     }
@@ -176,6 +178,7 @@ pub(crate) fn parse_event(text: &str) -> Option<(Nanos, Event)> {
         },
         ("discard", 1) => Event::Discard { file: FileId(number(0)?) },
         ("parts", 1) => Event::Parts { file: FileId(number(0)?) },
+        ("directory", 2) => Event::Directory { file: FileId(number(0)?), bytes: number(1)? },
         ("member", 3) => Event::Member { file: FileId(number(0)?), extent: Extent::new(number(1)?, number(2)?) },
         ("chunk", 5) => Event::Chunk {
             file: FileId(number(0)?),

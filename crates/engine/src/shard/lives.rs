@@ -81,6 +81,11 @@ impl Lives {
         self.last.forgotten(file);
     }
 
+    /// Policy has forgotten the parts of a file.
+    pub(crate) fn parts_forgotten(&mut self, file: FileId) {
+        self.last.parts_forgotten(file);
+    }
+
     /// Policy has made a request.
     pub(crate) fn requested(&mut self, request: RequestId) {
         self.next_request = self.next_request.max(request.0 + 1);

@@ -46,16 +46,19 @@ fn write(path: &Path, comment: u16) -> u64 {
     begins
 }
 
-fn open(directory: &Path) -> (Rig, File) {
-    let config = Config {
-        dir: Some(directory.to_owned()),
+fn config() -> Config {
+    Config {
         first_byte: Duration::from_millis(2),
         jitter: Duration::ZERO,
         connection_rate: None,
         total_rate: None,
         anonymous: true,
         ..Config::default()
-    };
+    }
+}
+
+fn open(directory: &Path) -> (Rig, File) {
+    let config = Config { dir: Some(directory.to_owned()), ..config() };
     let rig = rig_of(config, &Options::default().with_memory_bytes(MEMORY));
     let file = rig.open("a.zip");
     (rig, file)
@@ -140,5 +143,91 @@ fn a_directory_of_any_length_tells_of_members_when_its_program_has_read_it() {
         });
         let misses: u64 = members.take(40).map(|member| rig.read_member(&file, member)).sum();
         assert!(is_told && misses <= 46, "{misses} misses for 40 members, {reads:?}, a comment of {comment} bytes");
+    }
+}
+
+const SHARD_MEMBERS: u64 = 2_000;
+
+/// An archive of 40 MB of members that are holes. Returns where its directory begins.
+fn write_shard(path: &Path) -> u64 {
+    let record = |nth: u64| {
+        let [at, len] = [nth * MEMBER_BYTES, MEMBER_BYTES - 30].map(|number| (number as u32).to_le_bytes());
+        [&b"PK\x01\x02"[..], &[0; 16], &len, &len, &[6, 0], &[0; 12], &at, b"member"].concat()
+    };
+    let directory = (0..SHARD_MEMBERS).flat_map(record).collect::<Vec<_>>();
+    let begins = SHARD_MEMBERS * MEMBER_BYTES;
+    let [at, len] = [begins as u32, directory.len() as u32].map(u32::to_le_bytes);
+    let count = [SHARD_MEMBERS as u16; 2].map(u16::to_le_bytes).concat();
+    let end = [&b"PK\x05\x06\0\0\0\0"[..], &count, &len, &at, &[0; 2]].concat();
+    let archive = std::fs::File::create(path).expect("an archive");
+    archive.write_all_at(&[directory, end].concat(), begins).expect("a directory");
+    begins
+}
+
+/// A store with so many archives.
+fn shards(directory: &Path, count: u64, memory: u64) -> (Rig, u64) {
+    let begins = write_shard(&directory.join("0.zip"));
+    for shard in 1..count {
+        std::fs::hard_link(directory.join("0.zip"), directory.join(format!("{shard}.zip")))
+            .expect("the same archive under another name");
+    }
+    let config = Config { dir: Some(directory.to_owned()), ..config() };
+    (rig_of(config, &Options::default().with_memory_bytes(memory)), begins)
+}
+
+/// A data set of many archives, read one after the other: what is known of all of them does not
+/// fit. Each has its members come with their headers, and so has one that is opened again.
+#[test]
+fn archives_that_were_closed_make_room_for_others() {
+    const SHARDS: u64 = 80;
+    let directory = tempfile::tempdir().expect("a directory");
+    let (rig, begins) = shards(directory.path(), SHARDS, 16 << 20);
+    // Requests, bytes and misses of 20 members in no order.
+    let read = |shard: u64, pass: u64| {
+        let file = rig.open(&format!("{shard}.zip"));
+        rig.read_directory(&file, begins, 0, Reads::InOrder(128 << 10));
+        let before = rig.engine.stats();
+        let members = shuffled().map(|member| member % SHARD_MEMBERS).skip((shard * 40 + pass * 20) as usize).take(20);
+        let misses = members.map(|member| rig.read_member(&file, member)).sum::<u64>();
+        let after = rig.engine.stats();
+        (after.requests - before.requests, (after.fetched_bytes - before.fetched_bytes) >> 10, misses)
+    };
+    let passes = (0..2).map(|pass| (0..SHARDS).map(|shard| read(shard, pass)).collect::<Vec<_>>());
+    for (pass, shards) in passes.enumerate() {
+        for (shard, &(_, _, misses)) in shards.iter().enumerate() {
+            assert!(misses <= 30, "{misses} misses for 20 members of {shard} in pass {pass}");
+        }
+        for (nth, shards) in shards.chunks(20).enumerate() {
+            let requests = shards.iter().map(|&(requests, ..)| requests).sum::<u64>();
+            let kib = shards.iter().map(|&(_, kib, _)| kib).sum::<u64>();
+            assert!(
+                requests <= 20 * 30 && kib <= 20 * 1_400,
+                "{requests} requests and {kib} KiB for 400 members from shard {} on, in pass {pass}",
+                20 * nth
+            );
+        }
+    }
+}
+
+/// Archives that are open are not given up. One for which they leave no room is recognised when it
+/// is opened again and there is.
+#[test]
+fn an_archive_that_found_no_room_is_recognised_when_it_is_opened_again() {
+    const SHARDS: u64 = 80;
+    let directory = tempfile::tempdir().expect("a directory");
+    let (rig, begins) = shards(directory.path(), SHARDS, 16 << 20);
+    let open = |shard: u64| {
+        let file = rig.open(&format!("{shard}.zip"));
+        rig.read_directory(&file, begins, 0, Reads::InOrder(128 << 10));
+        file
+    };
+    drop((0..SHARDS).map(open).collect::<Vec<_>>());
+    // Streams of so many files have no share of the memory any more when they have rested.
+    std::thread::sleep(Duration::from_secs(6));
+    for shard in [SHARDS - 1, SHARDS - 2] {
+        let again = open(shard);
+        let members = shuffled().map(|member| member % SHARD_MEMBERS).take(20);
+        let misses = members.map(|member| rig.read_member(&again, member)).sum::<u64>();
+        assert!(misses <= 30, "{misses} misses for 20 members of {shard}");
     }
 }

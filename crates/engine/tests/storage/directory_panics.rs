@@ -16,11 +16,15 @@ use crate::{Rig, patience, rig_after};
 /// A tree of small directories and one large one, in front of an engine that panics in these
 /// places.
 fn fragile(panics: &[Panic]) -> Rig {
+    fragile_with(&Options::default().with_panics(panics))
+}
+
+fn fragile_with(options: &Options) -> Rig {
     let small = (0..24).flat_map(|dir| (0..5).map(move |file| (format!("t/d{dir:02}/f{file}"), 4096)));
     let large = (0..2_500).map(|file| (format!("large/f{file:04}"), 1));
     let keys: Vec<(String, u64)> = small.chain(large).collect();
     let objects: Vec<(&str, u64)> = keys.iter().map(|(key, size)| (key.as_str(), *size)).collect();
-    let options = Options::default().with_memory_bytes(16 << 20).with_patience(patience()).with_panics(panics);
+    let options = options.clone().with_memory_bytes(16 << 20).with_patience(patience());
     rig_after(Duration::from_millis(2), &objects, &options)
 }
 
@@ -110,6 +114,35 @@ fn policy_of_directories_that_panics_again_and_again_lists_nothing_ahead() {
     assert_eq!(walk(&rig), 0);
     let after = rig.engine.stats();
     assert_eq!((before.lists_ahead, before.files_ahead), (after.lists_ahead, after.files_ahead), "{after:?}");
+}
+
+/// A page that is asked for again, whose task panics: names in it are asked for alone, and the
+/// next listing is whole.
+#[test]
+fn a_page_that_is_renewed_by_a_task_that_panics_leaves_no_name_waiting() {
+    let mut in_renewals = 0;
+    for at in 3..=8 {
+        // No name stops waiting since that has taken too long.
+        let options = Options::default().with_panics(&[Panic::List(at)]);
+        let rig = fragile_with(&options.with_metadata_ttl(Duration::from_hours(1)));
+        let engine = &rig.engine;
+        engine.runtime().block_on(async {
+            let listed = read(engine, "large/").await.is_ok();
+            let before = engine.stats().panics;
+            for pass in 0..2 {
+                engine.forget_names();
+                for file in (0..2_500).step_by(50) {
+                    let name = format!("f{file:04}");
+                    let named = timeout(LONG, engine.look_up("large/", &name)).await.expect("a look-up ends");
+                    assert!(matches!(named.expect("it is there").node, Node::File(_)), "{name} in pass {pass}");
+                }
+            }
+            in_renewals += u64::from(listed) * (engine.stats().panics - before);
+            let found = read(engine, "large/").await.expect("all of it");
+            assert_eq!((found.len(), engine.stats().panics), (2_500, 1), "page {at}");
+        });
+    }
+    assert!(in_renewals >= 3, "{in_renewals} panics in renewals");
 }
 
 /// Runs the reader in the call that wakes it, as some executors do.

@@ -138,3 +138,25 @@ fn names_that_are_not_there_have_no_directory_listed() {
     assert!(after.0 - before.0 <= 2, "{} names are asked for alone", after.0 - before.0);
     assert!(after.1 - before.1 <= PAGES + 4, "{} requests for {PAGES} pages", after.1 - before.1);
 }
+
+/// A name among longer ones that begin with it would be in two pages, as a file and as a
+/// directory. It is answered from both, for as long as they are believed.
+#[test]
+fn a_name_that_is_not_there_is_asked_for_once_while_its_pages_are_believed() {
+    let keys: Vec<String> = (0..NAMES).map(|n| format!("d/run-{n:05}")).collect();
+    let objects: Vec<(&str, u64)> = keys.iter().map(|key| (key.as_str(), 1 << 20)).collect();
+    let options = Options::default().with_metadata_ttl(Duration::from_hours(1));
+    let rig = rig_after(Duration::from_millis(2), &objects, &options);
+    rig.engine.runtime().block_on(super::directories::names(&rig.engine.open_directory("d/")));
+    for name in ["run", "run-05500", "run-0550", "run-11999x", "a", "zzz"] {
+        rig.engine.forget_names();
+        let before = asked(&rig);
+        for _ in 0..40 {
+            assert_eq!(look_up(&rig, name).is_ok(), name == "run-05500", "{name}");
+        }
+        let after = asked(&rig);
+        let (alone, lists) = (after.0 - before.0, after.1 - before.1);
+        // The first time it is asked for alone: as a file and as a directory.
+        assert!(alone <= 2 && lists <= 4, "{alone} names alone and {lists} lists for {name}");
+    }
+}

@@ -45,6 +45,7 @@ mod alike;
 mod bursts;
 mod chunk;
 mod faults;
+mod fetched;
 mod members;
 mod past;
 mod row;
@@ -88,6 +89,8 @@ pub(crate) struct Layout {
     faults: Faults,
     /// Its members, if it is an archive: what its chunks are of.
     members: Members,
+    /// When its file was closed, if it is.
+    closed_at: Option<Nanos>,
     /// The memory that it took when it was counted last.
     counted_bytes: u64,
 }
@@ -150,23 +153,19 @@ impl Layout {
         self.chunks.last().map_or(0, |last| last.column.saturating_add(1))
     }
 
-    /// The chunks of one group that were fetched for readers of it, in any order, and whether
-    /// several groups were read.
-    pub(crate) fn fetched(&self) -> Option<(Vec<Chunk>, bool)> {
-        let run = self.runs.iter().max_by_key(|run| run.groups.len())?;
-        // The latest may not have been read to its end.
-        let &(group, _) = run.groups.iter().rev().nth(1).or(run.groups.back())?;
-        let first = self.chunks.partition_point(|chunk| chunk.group < group);
-        let was_fetched = |&(nth, chunk): &(usize, &Chunk)| {
-            let is_of_row = run.rows.iter().any(|&(from, to)| (from..=to).contains(&(first + nth)));
-            is_of_row || run.has_read(*chunk) || run.columns.binary_search(&chunk.column).is_ok()
-        };
-        let fetched = chunks_of(&self.chunks, group).iter().enumerate().filter(was_fetched);
-        Some((fetched.map(|(_, &chunk)| chunk).collect(), run.groups.len() > 1))
+    /// A program has opened the file.
+    pub(crate) fn open(&mut self) {
+        self.closed_at = None;
+    }
+
+    /// When no program had the file open any more, if none has.
+    pub(crate) fn closed_at(&self) -> Option<Nanos> {
+        self.closed_at
     }
 
     /// No program has the file open any more.
-    pub(crate) fn release(&mut self) {
+    pub(crate) fn release(&mut self, now: Nanos) {
+        self.closed_at = Some(now);
         self.runs.clear();
         self.faults.release();
         self.past.release();
@@ -467,9 +466,9 @@ impl Layout {
             }
             run.note(chunk);
             let before = chunk.group.checked_sub(1).and_then(|before| run.columns_of(before));
-            let repeats = before.filter(|columns| columns.binary_search(&chunk.column).is_ok());
+            let repeats = before.filter(|columns| columns.contains(&chunk.column));
             if !run.is_shown()
-                && let Some(before) = repeats.cloned()
+                && let Some(before) = repeats.map(|before| before.iter().copied().collect::<Vec<_>>())
             {
                 run.show(&before, chunk.group);
             } else {
@@ -536,10 +535,10 @@ impl Layout {
         if *goes_on {
             return run.show(columns, group);
         }
-        let from = self.chunks.partition_point(|other| other.group < group);
-        for (nth, &other) in chunks_of(&self.chunks, group).iter().enumerate() {
-            if is_alike(&other) && !run.has_read(other) && !run.begun.contains(&(from + nth)) {
-                run.fetches(from + nth);
+        for at in self.places_of(group, columns.clone()) {
+            let (run, other) = (&mut self.runs[index], self.chunks[at]);
+            if !run.has_read(other) && !run.begun.contains(&at) {
+                run.fetches(at);
                 run.want(self.past.around(other.extent));
             }
         }

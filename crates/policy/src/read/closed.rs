@@ -26,6 +26,11 @@ impl Closed {
         self.files.remove(&(at, file));
     }
 
+    /// The file that was closed first.
+    pub(crate) fn first(&self) -> Option<FileId> {
+        self.files.first().map(|&(_, file)| file)
+    }
+
     /// Removes the file that was closed first, if there are more than `most`, or that was `until`
     /// then. Says when.
     pub(crate) fn pop(&mut self, most: u64, until: Option<Nanos>) -> Option<(Nanos, FileId)> {

@@ -84,6 +84,14 @@ pub enum Event {
         /// The file.
         file: FileId,
     },
+    /// The driver holds so many bytes of the directory of the file, which is open: it has not come
+    /// to its end, or is not told to its end. None if the file is closed.
+    Directory {
+        /// The file.
+        file: FileId,
+        /// The sum, which replaces the one before.
+        bytes: u64,
+    },
     /// The file is an archive, and says itself where a member lies. Told for each member, in the
     /// order in which they lie.
     Member {
@@ -290,6 +298,12 @@ pub enum Action {
         file: FileId,
         /// The folio, whole.
         folio: Extent,
+    },
+    /// What a file that was released has told of its parts is held no more: others needed the
+    /// room. When its directory is read again, it is to be told again.
+    ForgetParts {
+        /// The file.
+        file: FileId,
     },
     /// Nothing is held any more of a file that was released: its number is not used again. A later
     /// open is one of a new file.

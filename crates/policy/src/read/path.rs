@@ -43,6 +43,7 @@ use crate::queue::requests::{Request, Requests};
 use crate::queue::throughput::Passed;
 use crate::read::closed::Closed;
 use crate::read::event::{Action, Counters, Event};
+use crate::read::told::Told;
 use crate::read::turns::Turns;
 use crate::read::waits::Waits;
 use crate::residency::budget::{Budget, Room};
@@ -139,7 +140,7 @@ pub struct ReadPath {
     /// The memory that what is known of the tier takes.
     cached_bytes: u64,
     /// The memory that what is known of chunks takes.
-    layouts_bytes: u64,
+    told: Told,
     /// How the kernel that asks has read past the ends of chunks.
     habit: Option<Habit>,
     /// The columns that were read of the latest files.
@@ -194,7 +195,7 @@ impl ReadPath {
             empty: VecDeque::new(),
             streams_bytes: 0,
             cached_bytes: 0,
-            layouts_bytes: 0,
+            told: Told::default(),
             habit: None,
             alike: Alike::default(),
             reserved_bytes: 0,
@@ -262,6 +263,7 @@ impl ReadPath {
                     File { pages, is_open, is_empty, readahead, layout, cached, random_pages, scattered, wasted_pages };
                 let known = self.files.entry(file).or_insert(new);
                 (known.is_open, known.is_empty) = (true, false);
+                self.open_layout(file);
             }
             Event::Release { file } => self.release(file),
             Event::Forget { file } => self.forget(file),
@@ -279,6 +281,7 @@ impl ReadPath {
                     known.readahead.has_parts();
                 }
             }
+            Event::Directory { file, bytes } => self.directory(file, bytes),
             Event::Member { file, extent } => self.member(file, extent),
             Event::Chunk { file, extent, group, column } => self.chunk(file, Chunk { extent, group, column }),
             Event::Cached { file, extent } => self.cached(file, |cached| cached.insert(extent)),
@@ -369,6 +372,7 @@ impl ReadPath {
         if is_of_request && !matches!(event, Event::Referenced { .. }) {
             self.leave_closed(now);
         }
+        self.give_up_layouts();
         self.share_memory();
         self.take_turns(now);
         self.take_tier_turns(now);
@@ -553,7 +557,7 @@ impl ReadPath {
         let own = self.files.len() as u64 * FILE_BYTES
             + self.streams_bytes
             + self.cached_bytes
-            + self.layouts_bytes
+            + self.told.bytes()
             + self.waits.len() as u64 * WAIT_BYTES;
         let taken = self.reserved_bytes + self.tier_bytes + own / BOOKKEEPING_STEP * BOOKKEEPING_STEP;
         let least = self.options.capacity_bytes / PAGES_SHARE_MIN;

@@ -362,6 +362,9 @@ impl Driver {
                 assert_eq!(gone.map(|(end, ..)| end), Some(folio.end), "dropped a folio that is not there");
                 self.marks.remove(&(file, folio.start));
             }
+            Action::ForgetParts { file } => {
+                assert!(self.closed.contains_key(&file), "the parts of {file:?} are forgotten while it is open");
+            }
             Action::Forget { file } => {
                 assert!(self.closed.remove(&file).is_some(), "{file:?} is forgotten while it is open");
                 assert!(self.folios.keys().all(|key| key.0 != file), "{file:?} is forgotten, and pages of it are left");

@@ -181,7 +181,7 @@ impl Reader {
                 self.folios.get_mut(&(file, start)).expect("a folio").marked = true;
             }
             Action::Drop { file, folio } => drop(self.folios.remove(&(file, folio.start))),
-            Action::Forget { .. } | Action::Cache { .. } => {}
+            Action::Forget { .. } | Action::ForgetParts { .. } | Action::Cache { .. } => {}
         }
     }
 
@@ -369,6 +369,7 @@ fn event_text(event: Event) -> String {
         Event::PrefetchEnds { file, ends } => format!("PrefetchEnds f{} {}+{}", file.0, ends.head, ends.tail),
         Event::Discard { file } => format!("Discard f{}", file.0),
         Event::Parts { file } => format!("Parts f{}", file.0),
+        Event::Directory { file, bytes } => format!("Directory f{} {bytes}", file.0),
         Event::Member { file, extent } => format!("Member f{} {}", file.0, trace::pages(extent)),
         Event::Chunk { file, extent, group, column } => {
             format!("Chunk f{} {} group {group} column {column}", file.0, trace::pages(extent))
@@ -437,6 +438,7 @@ fn action_text(action: Action) -> String {
         Action::Clear { file, start } => format!("Clear f{} {start}", file.0),
         Action::Mark { file, start } => format!("Mark f{} {start}", file.0),
         Action::Forget { file } => format!("Forget f{}", file.0),
+        Action::ForgetParts { file } => format!("ForgetParts f{}", file.0),
         Action::Cache { file, folio } => format!("Cache f{} {}", file.0, trace::pages(folio)),
         Action::Drop { file, folio } => format!("Drop f{} {}", file.0, trace::pages(folio)),
     }

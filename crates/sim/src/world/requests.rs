@@ -311,7 +311,7 @@ impl World<'_> {
                 return Err(Violation::LeftBehind { file: file.0, at_ns: self.now_ns });
             }
             Action::Cache { file, folio } => self.take_offer(file, folio),
-            Action::Forget { .. } => {}
+            Action::Forget { .. } | Action::ForgetParts { .. } => {}
         }
         Ok(())
     }

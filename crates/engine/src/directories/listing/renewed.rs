@@ -87,6 +87,10 @@ impl Listing {
             renewed += new.records.len();
             *old = new;
         }
+        if ends && renewed == count {
+            // Behind the last entry nothing is, as of now.
+            state.gap = None;
+        }
         children.truncate(if renewed == count { count } else { 0 });
         children
     }

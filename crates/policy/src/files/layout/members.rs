@@ -74,7 +74,7 @@ impl Members {
 
     /// Memory that a driver takes to tell them again, in bytes.
     pub(super) fn told_bytes(&self) -> usize {
-        self.count.next_power_of_two() as usize * size_of::<Extent>()
+        u64::from(self.count).next_power_of_two() as usize * size_of::<Extent>()
     }
 
     /// Memory that it takes beside itself, in bytes.
@@ -137,6 +137,13 @@ mod tests {
         assert_eq!(member(15, 0), Some((15, 17)), "the last of a chunk");
         assert_eq!([member(3, 0), member(16, 0), member(59, 1), member(70, 1)], [None; 4], "within a member");
         assert_eq!(member(17, 1), None, "a long one");
+    }
+
+    #[test]
+    fn however_many_are_told_their_memory_is_counted() {
+        for (count, told_bytes) in [(0, 16), (5, 128), (u32::MAX, 16 << 32)] {
+            assert_eq!(Members { count, ..Members::default() }.told_bytes(), told_bytes);
+        }
     }
 
     #[test]

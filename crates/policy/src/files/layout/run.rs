@@ -11,7 +11,7 @@
 //!
 //! The file does not decide what a run fetches (`layout`). Source: docs/decisions/0094.
 
-use alloc::collections::VecDeque;
+use alloc::collections::{BTreeSet, VecDeque};
 use alloc::vec::Vec;
 
 use crate::files::layout::bursts::Bursts;
@@ -40,7 +40,7 @@ impl End {
 pub(super) struct Run {
     pub(super) id: u64,
     /// The latest groups that were read, and the columns of each.
-    pub(super) groups: VecDeque<(u32, Vec<u32>)>,
+    pub(super) groups: VecDeque<(u32, BTreeSet<u32>)>,
     /// The columns that are read of each group, once that is shown; ascending.
     pub(super) columns: Vec<u32>,
     /// Chunks that are fetched behind rows of it, each from the first to the last.
@@ -91,8 +91,8 @@ impl Run {
     /// Memory that it takes, in bytes.
     pub(super) fn bytes(&self) -> usize {
         let columns = 4 * self.columns.len().max(4);
-        let groups =
-            self.groups.iter().map(|(_, own)| size_of::<(u32, Vec<u32>)>() + 4 * own.capacity()).sum::<usize>();
+        let group = |own: &BTreeSet<u32>| size_of::<(u32, BTreeSet<u32>)>() + COLUMN_BYTES * own.len().max(COLUMNS_MIN);
+        let groups = self.groups.iter().map(|(_, own)| group(own)).sum::<usize>();
         let kept = 8 * (self.begun.len() + 4 * ENDS_KEPT);
         let wanted = size_of::<Extent>() * (self.planned.len() + self.todo.len()) + kept;
         size_of::<Self>() + columns + groups + wanted + self.bursts.bytes()
@@ -105,7 +105,7 @@ impl Run {
 
     /// Whether a read of `group` may be its own.
     pub(super) fn is_near(&self, group: u32) -> bool {
-        let near = |&(known, _): &(u32, Vec<u32>)| group.abs_diff(known) <= GROUPS_NEAR;
+        let near = |&(known, _): &(u32, BTreeSet<u32>)| group.abs_diff(known) <= GROUPS_NEAR;
         self.groups.iter().any(near) || (self.is_shown() && self.planned.iter().any(|&(known, _)| known == group))
     }
 
@@ -118,7 +118,7 @@ impl Run {
 
     /// Whether it has begun `chunk`.
     pub(super) fn has_read(&self, chunk: Chunk) -> bool {
-        self.columns_of(chunk.group).is_some_and(|columns| columns.binary_search(&chunk.column).is_ok())
+        self.columns_of(chunk.group).is_some_and(|columns| columns.contains(&chunk.column))
     }
 
     /// Whether a part of so many pages is to be fetched, or one to which nothing adjoins any more.
@@ -164,29 +164,27 @@ impl Run {
         self.begun.push_back(at);
     }
 
-    /// The columns that were read of `group` lately, ascending.
-    pub(super) fn columns_of(&self, group: u32) -> Option<&Vec<u32>> {
+    /// The columns that were read of `group` lately.
+    pub(super) fn columns_of(&self, group: u32) -> Option<&BTreeSet<u32>> {
         self.groups.iter().find(|(known, _)| *known == group).map(|(_, columns)| columns)
     }
 
     /// Whether all `columns` were read of `group`.
     pub(super) fn has_all(&self, columns: &[u32], group: u32) -> bool {
-        let own = self.columns_of(group).map_or(&[][..], |own| own);
-        columns.iter().all(|column| own.binary_search(column).is_ok())
+        let own = self.columns_of(group);
+        columns.iter().all(|column| own.is_some_and(|own| own.contains(column)))
     }
 
     /// `chunk` is read for the first time.
     pub(super) fn note(&mut self, chunk: Chunk) {
         if let Some((_, columns)) = self.groups.iter_mut().find(|(known, _)| *known == chunk.group) {
-            if let Err(place) = columns.binary_search(&chunk.column) {
-                columns.insert(place, chunk.column);
-            }
+            columns.insert(chunk.column);
             return;
         }
         if self.groups.len() >= GROUPS_KEPT {
             self.groups.pop_front();
         }
-        self.groups.push_back((chunk.group, Vec::from([chunk.column])));
+        self.groups.push_back((chunk.group, BTreeSet::from([chunk.column])));
     }
 
     /// Its next groups are known: it reads these columns from `group` on, and those that it has
@@ -259,6 +257,14 @@ impl Run {
 /// once show no run. Higher: more to compare with. Source: chosen here; as many as threads of a
 /// query are likely to have in one file.
 const GROUPS_KEPT: usize = 16;
+
+/// Memory that a column of a group takes, in bytes. Lower: more is held than is charged. Higher:
+/// fewer pages stay. Source: derived: a number of 4 in a tree whose nodes are two thirds full.
+const COLUMN_BYTES: usize = 8;
+
+/// The columns of a group for which memory is charged at least. Lower: more is held than is
+/// charged. Higher: fewer pages stay. Source: derived: a node of 56 bytes.
+const COLUMNS_MIN: usize = 7;
 
 /// How far apart groups are that are read by one run. Lower: threads that take groups in turn are
 /// several runs. Higher: two readers of one file are taken for one. Source: chosen here.

@@ -1,5 +1,7 @@
 //! Layouts, and the reads through them.
 
+use alloc::collections::BTreeSet;
+
 use super::run::BEGUN_MAX;
 use super::*;
 
@@ -134,9 +136,9 @@ fn a_chunk_that_is_reached_from_the_one_before_it_is_read_once_reads_are_far_in_
     assert_eq!(fetched(&mut layout, 132), []);
     assert_eq!(fetched(&mut layout, 164), []);
     assert_eq!(fetched(&mut layout, 196), [Extent::new(228, 280)]);
-    assert_eq!(layout.runs[0].columns_of(0), Some(&Vec::from([1])));
+    assert_eq!(layout.runs[0].columns_of(0), Some(&BTreeSet::from([1])));
     assert_eq!(fetched(&mut layout, 260), [Extent::new(292, 500), Extent::new(260, 311)], "its reader reads on");
-    assert_eq!(layout.runs[0].columns_of(0), Some(&Vec::from([1, 2])), "not the third before its end");
+    assert_eq!(layout.runs[0].columns_of(0), Some(&BTreeSet::from([1, 2])), "not the third before its end");
 }
 
 #[test]
@@ -208,7 +210,7 @@ fn requests_of_a_window_that_overtake_the_first_one_are_of_its_run() {
     for start in [50, 150, 100, 0] {
         layout.observe(Nanos::from_millis(7), Extent::new(start, start + 50), true, true);
     }
-    assert_eq!(layout.runs[0].columns_of(0), Some(&alloc::vec![0, 1, 2]));
+    assert_eq!(layout.runs[0].columns_of(0), Some(&BTreeSet::from([0, 1, 2])));
     let run = layout.observe(Nanos::from_millis(40), Extent::new(200, 250), true, true);
     assert_eq!(run, Some(layout.runs[0].id), "and the next window goes on with it");
 }

@@ -5,6 +5,7 @@
 //!   read ──> layout: of a run? ── yes ──> plan_run: the chunk, its group, the next groups
 //!                                └─ no ──> streams, as in any file (plan)
 //!   passed chunks ── unread? ──> layout: chunks are not fetched whole for a while
+//!   no room for more ──> ForgetParts, of the file that was closed first
 //! ```
 //!
 //! To all other mechanisms a run is a stream: it has a number, an owner of the queue, a share of
@@ -13,13 +14,14 @@
 //! *Invariant:* nothing is submitted past the end of a chunk but what a reader waits for, and what
 //! its kernel reads there.
 //!
-//! The file does not decide what a run wants (`files::layout`). Source: docs/decisions/0094.
+//! The file does not decide what a run wants (`files::layout`). Source: docs/decisions/0094, 0130.
 
 use alloc::vec::Vec;
 
 use super::{File, ReadPath};
 use crate::files::kernel_window::{call_pages_max, may_begin_call};
 use crate::files::layout::{Chunk, Layout, Read};
+use crate::read::event::Action;
 use crate::residency::folio::Ahead;
 use crate::units::{Extent, FileId, Found, Nanos};
 
@@ -39,8 +41,36 @@ impl ReadPath {
     /// How many more members of archives may be told, at most. A driver that has more to tell
     /// stops where it is none.
     pub fn members_max(&self) -> usize {
-        let left = (self.options.capacity_bytes / LAYOUTS_SHARE).saturating_sub(self.layouts_bytes);
-        (left / size_of::<Extent>() as u64) as usize
+        self.told.members_max(self.options.capacity_bytes)
+    }
+
+    /// Of how many more members the directories that a driver reads may be held, at most.
+    pub fn directory_members_max(&self) -> usize {
+        self.told.directory_members_max(self.options.capacity_bytes)
+    }
+
+    /// A driver holds so many `bytes` of the directory of a file.
+    pub(super) fn directory(&mut self, file: FileId, bytes: u64) {
+        let is_open = self.files.get(&file).is_some_and(|known| known.is_open);
+        self.told.reads_directory(file, if is_open { bytes } else { 0 });
+    }
+
+    /// A program has opened `file`.
+    pub(super) fn open_layout(&mut self, file: FileId) {
+        let Some(layout) = self.files.get_mut(&file).and_then(|known| known.layout.as_mut()) else { return };
+        self.told.remove(file, layout);
+        layout.open();
+        self.told.add(file, layout);
+    }
+
+    /// What closed files have told of their parts is given up where others need the room, of those
+    /// first that were closed first.
+    pub(super) fn give_up_layouts(&mut self) {
+        while let Some(file) = self.told.in_the_way(self.options.capacity_bytes) {
+            let Some(layout) = self.files.get_mut(&file).and_then(|known| known.layout.take()) else { return };
+            self.told.remove(file, &layout);
+            self.actions.push_back(Action::ForgetParts { file });
+        }
     }
 
     fn tell_layout(&mut self, file: FileId, extent: Extent, tell: impl FnOnce(&mut Layout)) {
@@ -48,20 +78,23 @@ impl ReadPath {
             && extent.end <= known.pages
         {
             let layout = known.layout.get_or_insert_default();
-            self.layouts_bytes -= layout.bytes();
+            self.told.remove(file, layout);
+            if !known.is_open {
+                layout.release(self.now);
+            }
             if let Some(habit) = self.habit {
                 layout.hint(habit);
             }
             tell(layout);
             layout.count();
-            self.layouts_bytes += layout.bytes();
+            self.told.add(file, layout);
         }
     }
 
     /// Takes note of a read. Returns the run that it belongs to, if it reads chunks.
     pub(super) fn observe_chunks(&mut self, now: Nanos, file: FileId, extent: Extent, found: Found) -> Option<u64> {
         let layout = self.files.get_mut(&file)?.layout.as_mut()?;
-        self.layouts_bytes -= layout.bytes();
+        self.told.remove(file, layout);
         let width = layout.width();
         layout.is_like(self.alike.closed_of(width), self.alike.open_of(width));
         let run = layout.observe(now, extent, found == Found::Absent, found != Found::Resident);
@@ -76,7 +109,7 @@ impl ReadPath {
         }
         self.habit = layout.habit().or(self.habit);
         layout.count();
-        self.layouts_bytes += layout.bytes();
+        self.told.add(file, layout);
         run
     }
 
@@ -93,6 +126,7 @@ impl ReadPath {
 
     /// `file` is closed: files like it are likely to be read like it.
     pub(super) fn close_layout(&mut self, file: FileId) {
+        self.told.reads_directory(file, 0);
         let Some(layout) = self.files.get_mut(&file).and_then(|known| known.layout.as_mut()) else { return };
         if let Some((fetched, goes_on)) = layout.fetched() {
             let was_read = |chunk: &&Chunk| self.budget.unread_in(file, chunk.extent) <= chunk.extent.pages() / 2;
@@ -100,9 +134,9 @@ impl ReadPath {
             columns.sort_unstable();
             self.alike.closed(file, Read { width: layout.width(), columns, goes_on, ahead: 0 });
         }
-        self.layouts_bytes -= layout.bytes();
-        layout.release();
-        self.layouts_bytes += layout.bytes();
+        self.told.remove(file, layout);
+        layout.release(self.now);
+        self.told.add(file, layout);
     }
 
     /// Where the parts of a file lie that says so. What it takes may grow by what is planned for
@@ -127,11 +161,6 @@ impl ReadPath {
 }
 
 impl File {
-    /// The memory that is taken by what is known of its chunks.
-    pub(super) fn layout_bytes(&self) -> u64 {
-        self.layout.as_ref().map_or(0, |layout| layout.bytes())
-    }
-
     /// How far ahead a stream or run wants to be, in pages.
     pub(super) fn ahead(&self, stream: u64) -> u64 {
         self.layout.as_ref().and_then(|layout| layout.ahead(stream)).unwrap_or_else(|| self.readahead.ahead(stream))
@@ -164,9 +193,3 @@ impl File {
         }
     }
 }
-
-/// The part of the budget that is taken at most by what is known of files before members of
-/// archives are told no more: an eighth. Lower: of an archive of many members, or of many
-/// archives, fewer are known. Higher: less is left for pages. Source: chosen here; a member takes
-/// 25 to 60 bytes, so that 64 MiB hold what is known of 200,000.
-const LAYOUTS_SHARE: u64 = 8;

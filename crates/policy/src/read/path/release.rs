@@ -22,7 +22,7 @@
 //! The file does not decide what stays resident: pages stay until room is needed (`residency`).
 //! Nor does it know where a stream is read on (`files::streams`). Source: docs/decisions/0105.
 
-use super::{File, ReadPath};
+use super::ReadPath;
 use crate::files::cached::Cached;
 use crate::units::{FileId, Nanos};
 
@@ -103,7 +103,9 @@ impl ReadPath {
         self.leave(file);
         self.cached(file, |cached| *cached = Cached::default());
         let known = self.files.remove(&file);
-        self.layouts_bytes -= known.as_ref().map_or(0, File::layout_bytes);
+        if let Some(layout) = known.as_ref().and_then(|known| known.layout.as_ref()) {
+            self.told.remove(file, layout);
+        }
         let pages = known.map_or(0, |known| known.pages);
         let gone = self.budget.close(file, pages);
         self.gone(gone);
