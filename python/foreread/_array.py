@@ -56,6 +56,15 @@ class Array(np.ndarray[Any, Any]):
         self.region = region if region is not None and _lies_in(self, region) else None
         self._spill = getattr(obj, "_spill", (None, False))
 
+    def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        if func is np.unique and len(args) == 1 and not set(kwargs) - {"equal_nan", "sorted"}:
+            array = args[0]
+            if isinstance(array, Array) and (array.region is not None or _is_allocated(array)):
+                # numpy puts all numbers into a table in ordinary memory, unless it has to count.
+                options = {**kwargs, "return_counts": True}
+                return super().__array_function__(func, types, args, options)[0]
+        return super().__array_function__(func, types, args, kwargs)
+
     def _like(self, shape: Shape, dtype: Any) -> Array | None:
         """A new array in a region like that of this one, if it is larger than its budget."""
         of = np.dtype(dtype)
@@ -208,7 +217,8 @@ class Array(np.ndarray[Any, Any]):
 
     def tofile(self, fid: Any, /, sep: str = "", format: str = "%s") -> None:
         """As numpy's. The kernel cannot read the memory of a region, so the bytes are copied."""
-        if self.region is None or sep:
+        is_copied = self.region is not None or _is_allocated(self)
+        if sep or not is_copied:
             np.ndarray.tofile(self, fid, sep, format)
             return
         if isinstance(fid, str | os.PathLike):
@@ -249,6 +259,11 @@ def _reduced(axis: Any, count: int) -> set[int] | None:
         return None
     axes = {int(each) % count for each in given if -count <= each < count}
     return axes if len(axes) == len(given) else None
+
+
+def _is_allocated(array: np.ndarray[Any, Any]) -> bool:
+    """Whether it lies in memory of `foreread.allocate`."""
+    return _native.is_allocated(int(array.__array_interface__["data"][0]))
 
 
 def _is_region(region: Any) -> TypeGuard[_native.Region]:
