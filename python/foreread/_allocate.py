@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import builtins
 import functools
+import importlib
 import os
-from contextvars import ContextVar
 from types import TracebackType
 from typing import Any
 
 import numpy as np
 
 from foreread import _native
-from foreread._array import fill
-
-#: The allocators that were entered in this context, the innermost last, each with the handler that
-#: numpy had before.
-_entered: ContextVar[tuple[tuple[Allocator, Any], ...]] = ContextVar("foreread_allocators", default=())
+from foreread._array import entered, fill
 
 
 class Allocator:
@@ -32,7 +28,7 @@ class Allocator:
     def __enter__(self) -> Allocator:
         # In a child of a fork this raises.
         self._native.stats()
-        _entered.set((*_entered.get(), (self, self._native.set())))
+        entered.set((*entered.get(), (self, self._native.set())))
         return self
 
     def __exit__(
@@ -41,11 +37,13 @@ class Allocator:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        *outer, (last, before) = _entered.get() or ((None, None),)
+        *outer, (last, before) = entered.get() or ((None, None),)
         if last is not self:
-            raise RuntimeError("allocators are left in the order in which they were entered, inner first")
+            raise RuntimeError(
+                "allocators are left in the order in which they were entered, inner first"
+            )
         self._native.set(before)
-        _entered.set(tuple(outer))
+        entered.set(tuple(outer))
         if isinstance(error, MemoryError) and error.__cause__ is None:
             error.__cause__ = self._native.take_refused()
 
@@ -114,11 +112,11 @@ def allocate(
 def _functions() -> Any:
     """The capsule of numpy's functions."""
     try:
-        from numpy._core import _multiarray_umath as module
+        module = importlib.import_module("numpy._core._multiarray_umath")
     except ImportError:
         # Before numpy 2.
-        from numpy.core import _multiarray_umath as module  # type: ignore[no-redef]
-    return module._ARRAY_API  # type: ignore[attr-defined]
+        module = importlib.import_module("numpy.core._multiarray_umath")
+    return module._ARRAY_API
 
 
 @functools.cache
@@ -129,8 +127,8 @@ def _copy_what_is_read() -> None:
 
     @functools.wraps(original)
     def fromfile(file: Any, *args: Any, **options: Any) -> Any:
-        entered = _entered.get()
-        if not entered or entered[-1][0].system_calls:
+        inner = entered.get()[-1:]
+        if not inner or inner[0][0].system_calls:
             return original(file, *args, **options)
         return _read(original, file, *args, **options)
 

@@ -275,6 +275,8 @@ unsafe extern "C" fn realloc(ctx: *mut c_void, memory: *mut c_void, size: usize)
             // SAFETY: a block, which numpy uses nowhere else.
             return match unsafe { data.allocator.resize(block, size) } {
                 Ok(block) => block.as_ptr().cast(),
+                // A child leaves locks alone.
+                Err(Error::Forked) => ptr::null_mut(),
                 Err(error) => data.refuse(error),
             };
         }
