@@ -160,12 +160,12 @@ impl Allocator {
     }
 
     /// Why data was last refused since the last call, as an exception; None where none was.
-    fn take_refused<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+    fn take_refused<'py>(&self, py: Python<'py>) -> Bound<'py, PyAny> {
         if self.data().allocator.stats().is_err() {
-            return Ok(py.None().into_bound(py));
+            return py.None().into_bound(py);
         }
         let refused = self.data().refused.lock().take();
-        Ok(refused.map_or_else(|| py.None(), |error| raised(&error).into_value(py).into_any()).into_bound(py))
+        refused.map_or_else(|| py.None(), |error| raised(&error).into_value(py).into_any()).into_bound(py)
     }
 
     /// Whether system calls may use bytes that are not in memory.

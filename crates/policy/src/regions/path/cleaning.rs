@@ -120,7 +120,9 @@ impl RegionPath {
             if self.slots.free_slots() == 0 {
                 // The driver has room for fewer slots than there are pages: as if the write failed.
                 self.failing = true;
-                dirty.iter().for_each(|&page| Eviction::settle(&mut self.pages, page));
+                for &page in dirty {
+                    Eviction::settle(&mut self.pages, page);
+                }
                 return;
             }
             let (together, rest) = dirty.split_at(self.slots.take(dirty));
