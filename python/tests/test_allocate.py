@@ -1,4 +1,4 @@
-"""Arrays of numpy that lie in a region, whoever makes them."""
+"""Arrays of numpy that lie in a region, in whichever library they are made."""
 
 from __future__ import annotations
 

@@ -15,7 +15,8 @@
 //! ```
 //!
 //! [`Region::anonymous`] makes zeroed memory that spills to a file; [`Region::map`] shows an
-//! object of an engine as memory. [`Allocator`] makes blocks in a region. `include/foreread.h` offers the first to other languages.
+//! object of an engine as memory. [`Allocator`] makes blocks in a region. `include/foreread.h`
+//! offers the first to other languages.
 //!
 //! *Invariant:* this crate has no rule about which pages to read ahead or which leave memory
 //! first. `policy::RegionPath` decides that for regions, `policy::ViewPath` for views.

@@ -392,14 +392,14 @@ impl Region {
         Ok(())
     }
 
-    /// Changes for how many bytes there is room in the spill file, rounded up to pages. The program
-    /// sees to it that there is room for all that it uses at the same time, and
-    /// [`crate::ROOM_BESIDE_BYTES`] beside, for pages that are mapped ahead of a touch. Where there
-    /// is not, a touch may be a signal, as where the spill cannot be written to.
+    /// Changes for how many bytes there is room in the spill file, rounded up to pages. The
+    /// program sees to it that there is room for all that it uses at the same time, and
+    /// [`crate::ROOM_BESIDE_BYTES`] beside, for pages that are mapped ahead of a touch. Where
+    /// there is not, a touch may be a signal, as where the spill cannot be written to.
     ///
     /// Room is given back from the end of the file, as far as no page lies there: try again after
-    /// a discard. Returns for how many bytes there is room now. Does nothing where the program gave
-    /// the spill.
+    /// a discard. Returns for how many bytes there is room now. Does nothing where the program
+    /// gave the spill.
     ///
     /// Errors: [`Error::Spill`] where the file system has no room: what there was stays;
     /// [`Error::Forked`].

@@ -98,6 +98,7 @@ fn a_block_keeps_its_bytes_when_its_length_changes() {
     let less = unsafe { memory.resize(moved, 2 * MIB) }.expect("cut");
     check(less, 2 * MIB, 2);
     let more = unsafe { memory.resize(less, 3 * MIB) }.expect("grown");
+    // SAFETY: a block of the test's.
     assert!(unsafe { bytes(more, 3 * MIB) }[2 * MIB..].iter().all(|byte| *byte == 0));
     let stats = memory.stats().expect("counts");
     assert_eq!((stats.blocks, stats.bytes), (2, (3 << 20) + 4096));
@@ -136,6 +137,7 @@ fn a_block_without_room_is_refused_and_nothing_else() {
     let error = [1_usize << 37, 1 << 38, 1 << 39, 1 << 44].map(|len| memory.allocate(len).err());
     let refused = error.iter().flatten().count();
     assert!(refused > 0, "{error:?}");
+    // SAFETY: a block of the test's.
     let grown = unsafe { memory.resize(block, 1 << 44) };
     assert!(matches!(grown, Err(Error::Invalid { .. })), "{grown:?}");
     check(block, 2 * MIB, 3);

@@ -3,9 +3,10 @@
 //!
 //! Policy decides which slot of the file a page goes to. The file is as long as the region and
 //! allocated in full before the region exists, so that no page is refused later for want of room.
-//! A program can ask for room itself instead, as it needs it. No other process can open it, and it ends with the process, in whichever way that ends. It is
-//! read and written past the kernel's page cache where the file system can: pages that the kernel
-//! cached would be memory beyond the budget.
+//! A program can ask for room itself instead, as it needs it. No other process can open the file,
+//! and it ends with the process, in whichever way that ends. It is read and written past the
+//! kernel's page cache where the file system can: pages that the kernel cached would be memory
+//! beyond the budget.
 //!
 //! Its room is free when the region is dropped, also where a child made by fork still has the
 //! file: it is cut to nothing. A child closes it at the fork, so a child that outlives its parent

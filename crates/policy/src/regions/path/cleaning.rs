@@ -118,7 +118,7 @@ impl RegionPath {
     fn clean(&mut self, mut dirty: &[u64]) {
         while !dirty.is_empty() {
             if self.slots.free_slots() == 0 {
-                // The driver has room for fewer slots than there are pages: as if the write failed.
+                // The driver has room for fewer slots than pages: as if the write failed.
                 self.failing = true;
                 for &page in dirty {
                     Eviction::settle(&mut self.pages, page);
