@@ -41,36 +41,36 @@ fn check(block: NonNull<u8>, len: usize, seed: usize) {
 #[test]
 fn blocks_share_a_budget_and_give_their_room_back() {
     let (_dir, memory) = allocator(2 * MIB);
-    let blocks: Vec<_> = (0..12).map(|_| memory.allocate(10 * MIB).expect("a block")).collect();
+    let blocks: Vec<_> = (0..12).map(|_| memory.allocate(4 * MIB).expect("a block")).collect();
     for (seed, block) in blocks.iter().enumerate() {
-        fill(*block, 10 * MIB, seed);
+        fill(*block, 4 * MIB, seed);
     }
     for (seed, block) in blocks.iter().enumerate().rev() {
-        check(*block, 10 * MIB, seed);
+        check(*block, 4 * MIB, seed);
     }
     let full = memory.stats().expect("counts");
-    assert_eq!((full.blocks, full.bytes, full.bytes_max), (12, 120 << 20, 120 << 20));
-    assert!(full.room_bytes >= 120 << 20 && full.region.gauges.mapped_pages <= 512, "{full:?}");
+    assert_eq!((full.blocks, full.bytes, full.bytes_max), (12, 48 << 20, 48 << 20));
+    assert!(full.room_bytes >= 48 << 20 && full.region.gauges.mapped_pages <= 512, "{full:?}");
     for block in &blocks[1..] {
         // SAFETY: it is not used any more.
         unsafe { memory.free(*block) };
     }
-    check(blocks[0], 10 * MIB, 0);
+    check(blocks[0], 4 * MIB, 0);
     let one = memory.stats().expect("counts");
-    assert_eq!((one.blocks, one.bytes, one.bytes_max), (1, 10 << 20, 120 << 20));
-    assert!(one.room_bytes >= 10 << 20, "{one:?}");
+    assert_eq!((one.blocks, one.bytes, one.bytes_max), (1, 4 << 20, 48 << 20));
+    assert!(one.room_bytes >= 4 << 20, "{one:?}");
     // SAFETY: as above.
     unsafe { memory.free(blocks[0]) };
     let none = memory.stats().expect("counts");
     assert_eq!((none.blocks, none.bytes), (0, 0));
-    assert!(none.room_bytes <= 32 << 20, "{none:?}");
+    assert!(none.room_bytes <= 16 << 20, "{none:?}");
     assert_eq!(none.region.gauges.pages_failed, 0);
 }
 
 #[test]
 fn a_new_block_is_zero_where_another_one_was() {
     let (_dir, memory) = allocator(BUDGET_BYTES_MIN);
-    for seed in 0..20 {
+    for seed in 0..8 {
         let block = memory.allocate(3 * MIB + 5).expect("a block");
         // SAFETY: a block of the test's.
         assert!(unsafe { bytes(block, 3 * MIB + 5) }.iter().all(|byte| *byte == 0));
@@ -113,7 +113,7 @@ fn threads_make_and_free_blocks() {
         for thread in 0..4 {
             let memory = &memory;
             scope.spawn(move || {
-                for turn in 0..12 {
+                for turn in 0..6 {
                     let (len, seed) = ((1 + (thread + turn) % 5) * MIB, thread * 100 + turn);
                     let block = memory.allocate(len).expect("a block");
                     fill(block, len, seed);
