@@ -12,6 +12,8 @@
 
     a = foreread.empty((10**6, 4096), "float32", budget="2GiB")   # an array larger than memory
     m = foreread.map("s3://bucket/big.npy")                       # an array over a remote object
+    with foreread.allocate(budget="2GiB"):                        # whatever numpy makes here
+        b = np.sqrt(m + 1)
 
 Processes of one user share one engine for a store and credentials, and its memory budget
 (`configure`): the first one serves it, the others read through it. Reads are requested ahead of
@@ -32,17 +34,20 @@ from foreread._process import configure, stats, trace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from foreread._allocate import Allocator, allocate
     from foreread._array import Array, empty, fill, from_file, map, zeros
     from foreread._async import AsyncFile, open_async
     from foreread._zarr import Store
 
 __all__ = [
+    "Allocator",
     "Array",
     "AsyncFile",
     "File",
     "Store",
     "Version",
     "VersionChanged",
+    "allocate",
     "configure",
     "empty",
     "fill",
@@ -59,6 +64,8 @@ __all__ = [
 _LATER = {
     "AsyncFile": "_async",
     "open_async": "_async",
+    "Allocator": "_allocate",
+    "allocate": "_allocate",
     "Array": "_array",
     "empty": "_array",
     "fill": "_array",

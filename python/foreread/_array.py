@@ -7,6 +7,7 @@ import math
 import operator
 import os
 from collections.abc import Sequence
+from contextvars import ContextVar
 from typing import Any, SupportsIndex, TypeGuard
 
 import numpy as np
@@ -29,6 +30,10 @@ CASTINGS = ("no", "equiv", "safe", "same_kind", "unsafe")
 
 #: The smallest budget of a region.
 BUDGET_BYTES_MIN = 512 << 10
+
+#: The allocators that were entered in this context, the innermost last, each with the handler that
+#: numpy had before: see `_allocate`.
+entered: ContextVar[tuple[tuple[Any, Any], ...]] = ContextVar("foreread_allocators", default=())
 
 Shape = SupportsIndex | Sequence[SupportsIndex]
 
@@ -56,14 +61,36 @@ class Array(np.ndarray[Any, Any]):
         self.region = region if region is not None and _lies_in(self, region) else None
         self._spill = getattr(obj, "_spill", (None, False))
 
+    def __reduce_ex__(self, protocol: SupportsIndex, /) -> Any:
+        if operator.index(protocol) < 5:
+            return super().__reduce_ex__(protocol)
+        # numpy gives the bytes of its own class alone as a buffer that need not be copied.
+        return _seen, (self.view(np.ndarray),)
+
+    def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        if func is np.unique and len(args) == 1 and not set(kwargs) - {"equal_nan", "sorted"}:
+            array = args[0]
+            if isinstance(array, Array) and (array.region is not None or _is_allocated(array)):
+                # numpy puts all numbers into a table in ordinary memory, unless it has to count.
+                options = {**kwargs, "return_counts": True}
+                return super().__array_function__(func, types, args, options)[0]
+        return super().__array_function__(func, types, args, kwargs)
+
     def _like(self, shape: Shape, dtype: Any) -> Array | None:
         """A new array in a region like that of this one, if it is larger than its budget."""
         of = np.dtype(dtype)
         budget = self._budget()
         if of.hasobject or not 0 < budget < math.prod(_sizes(shape)) * of.itemsize:
             return None
+        return self._beside(shape, of, budget)
+
+    def _beside(self, shape: Shape, dtype: Any, budget: int) -> Array:
+        """A new array with such a budget, in a region of its own: but in a block of
+        `foreread.allocate` in that one, so that what is made there has one budget."""
+        if entered.get():
+            return np.zeros(_sizes(shape), dtype).view(Array)
         spill, encrypted = self._spill
-        return empty(shape, of, budget=budget, spill=spill, encrypted=encrypted)
+        return empty(shape, dtype, budget=budget, spill=spill, encrypted=encrypted)
 
     def _budget(self) -> int:
         """The budget of its region, in bytes; 0 without one."""
@@ -148,9 +175,7 @@ class Array(np.ndarray[Any, Any]):
         budget = self._budget()
 
         def beside(count: int, dtype: Any) -> Any:
-            length = max(budget // 2, BUDGET_BYTES_MIN)
-            spill, encrypted = self._spill
-            return empty(count, dtype, budget=length, spill=spill, encrypted=encrypted)
+            return self._beside(count, dtype, max(budget // 2, BUDGET_BYTES_MIN))
 
         length = items.shape[-1]
         rows, found = items.reshape(-1, length), made.reshape(-1, length)
@@ -208,7 +233,8 @@ class Array(np.ndarray[Any, Any]):
 
     def tofile(self, fid: Any, /, sep: str = "", format: str = "%s") -> None:
         """As numpy's. The kernel cannot read the memory of a region, so the bytes are copied."""
-        if self.region is None or sep:
+        is_copied = self.region is not None or _is_allocated(self)
+        if sep or not is_copied:
             np.ndarray.tofile(self, fid, sep, format)
             return
         if isinstance(fid, str | os.PathLike):
@@ -219,6 +245,10 @@ class Array(np.ndarray[Any, Any]):
         step = max(COPIED_BYTES // max(self.itemsize, 1), 1)
         for start in range(0, flat.size, step):
             fid.write(flat[start : start + step].tobytes())
+
+
+def _seen(array: np.ndarray[Any, Any]) -> Array:
+    return array.view(Array)
 
 
 def _copy(of: np.ndarray[Any, Any], into: np.ndarray[Any, Any], pages: int) -> None:
@@ -249,6 +279,11 @@ def _reduced(axis: Any, count: int) -> set[int] | None:
         return None
     axes = {int(each) % count for each in given if -count <= each < count}
     return axes if len(axes) == len(given) else None
+
+
+def _is_allocated(array: np.ndarray[Any, Any]) -> bool:
+    """Whether it lies in memory of `foreread.allocate`."""
+    return _native.is_allocated(int(array.__array_interface__["data"][0]))
 
 
 def _is_region(region: Any) -> TypeGuard[_native.Region]:

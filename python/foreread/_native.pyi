@@ -9,6 +9,7 @@ from weakref import ReferenceType
 from _typeshed import WriteableBuffer
 
 __all__ = [
+    "Allocator",
     "Completions",
     "Handle",
     "Region",
@@ -18,6 +19,7 @@ __all__ = [
     "VersionChanged",
     "View",
     "end_idle",
+    "is_allocated",
     "place",
     "read_together",
     "set_cache",
@@ -96,6 +98,25 @@ class Region:
     def set_budget(self, budget: int) -> None: ...
     def stats(self) -> dict[str, int]: ...
     def __buffer__(self, flags: int, /) -> memoryview: ...
+
+@final
+class Allocator:
+    """An allocator for the data of numpy's arrays."""
+
+    def __new__(
+        cls,
+        numpy: object,
+        budget: int,
+        spill: str | None = None,
+        encrypted: bool = False,
+        kernel_faults: bool = True,
+    ) -> Allocator: ...
+    def set(self, handler: object = None) -> object: ...
+    def take_refused(self) -> Exception | None: ...
+    @property
+    def kernel_faults(self) -> bool: ...
+    def set_budget(self, budget: int) -> None: ...
+    def stats(self) -> dict[str, int]: ...
 
 @final
 class View:
@@ -228,6 +249,7 @@ def read_together(
 def read_together(
     reads: Sequence[tuple[Handle, int, int]], returns_errors: Literal[True], to: Completions
 ) -> Future[list[bytes | Exception]]: ...
+def is_allocated(address: int) -> bool: ...
 def size(size: int | str) -> int: ...
 def set_memory(memory: int | None = None) -> int: ...
 def set_cache(

@@ -5,7 +5,7 @@
 //!        │                       the engine may be another process's
 //!        │             └─ info, list, find, open ──> tasks ─ answer ─┬─> this thread, which waits
 //!        ├── Handle ── read_at, read_into, read_together ────────────┤    without the GIL
-//!        ├── Region, View: memory of arrays                          └─> Completions: asyncio
+//!        ├── Region, View, Allocator: memory of arrays               └─> Completions: asyncio
 //!        └── Trace: the reads of all engines, kept
 //!   heap: large blocks of all of it are mapped, and unmapped
 //! ```
@@ -18,6 +18,7 @@
 
 #![deny(unsafe_code)]
 
+mod allocator;
 mod budget;
 mod buffer;
 mod completions;
@@ -49,9 +50,11 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<trace::Trace>()?;
     module.add_class::<memory::Region>()?;
     module.add_class::<memory::View>()?;
+    module.add_class::<allocator::Allocator>()?;
     module.add("VersionChanged", module.py().get_type::<errors::VersionChanged>())?;
     module.add_function(wrap_pyfunction!(store::place, module)?)?;
     module.add_function(wrap_pyfunction!(together::read_together, module)?)?;
+    module.add_function(wrap_pyfunction!(allocator::is_allocated, module)?)?;
     module.add_function(wrap_pyfunction!(budget::size, module)?)?;
     module.add_function(wrap_pyfunction!(budget::set_memory, module)?)?;
     module.add_function(wrap_pyfunction!(budget::set_cache, module)?)?;

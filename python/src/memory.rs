@@ -101,21 +101,7 @@ impl Region {
     fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let region = self.here()?;
         let stats = py.detach(|| region.lock().stats());
-        let (counters, gauges) = (stats.counters, stats.gauges);
-        let counts = [
-            ("faults_major", counters.faults_major),
-            ("faults_minor", counters.faults_minor),
-            ("faults_zero", counters.faults_zero),
-            ("reads_demand", counters.reads_demand),
-            ("reads_speculative", counters.reads_speculative),
-            ("pages_read", counters.pages_read),
-            ("pages_written", counters.pages_cleaned),
-            ("pages_wasted", counters.pages_wasted),
-            ("pages_mapped", gauges.mapped_pages),
-            ("pages_budget", gauges.budget_pages),
-            ("pages_failed", gauges.pages_failed),
-        ];
-        dictionary(py, &counts)
+        dictionary(py, &counts_of_region(&stats))
     }
 
     /// # Safety
@@ -218,7 +204,25 @@ fn range(start: usize, stop: usize) -> PyResult<Range<usize>> {
     Ok(start..stop)
 }
 
-fn dictionary<'py>(py: Python<'py>, counts: &[(&str, u64)]) -> PyResult<Bound<'py, PyDict>> {
+/// Counts of a region, by their names for Python.
+pub(crate) fn counts_of_region(stats: &memory::Stats) -> [(&'static str, u64); 11] {
+    let (counters, gauges) = (stats.counters, stats.gauges);
+    [
+        ("faults_major", counters.faults_major),
+        ("faults_minor", counters.faults_minor),
+        ("faults_zero", counters.faults_zero),
+        ("reads_demand", counters.reads_demand),
+        ("reads_speculative", counters.reads_speculative),
+        ("pages_read", counters.pages_read),
+        ("pages_written", counters.pages_cleaned),
+        ("pages_wasted", counters.pages_wasted),
+        ("pages_mapped", gauges.mapped_pages),
+        ("pages_budget", gauges.budget_pages),
+        ("pages_failed", gauges.pages_failed),
+    ]
+}
+
+pub(crate) fn dictionary<'py>(py: Python<'py>, counts: &[(&str, u64)]) -> PyResult<Bound<'py, PyDict>> {
     let dict = PyDict::new(py);
     for (name, count) in counts {
         dict.set_item(name, count)?;
@@ -228,7 +232,7 @@ fn dictionary<'py>(py: Python<'py>, counts: &[(&str, u64)]) -> PyResult<Bound<'p
 
 /// `error` as Python's: `ValueError` for what cannot be, `PermissionError` where page faults may
 /// not be answered, `OSError` for the rest.
-fn raised(error: &Error) -> PyErr {
+pub(crate) fn raised(error: &Error) -> PyErr {
     let text = error.to_string();
     let errno = |cause: &std::io::Error| cause.raw_os_error().unwrap_or(libc::EIO);
     match error {

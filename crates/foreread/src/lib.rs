@@ -258,8 +258,8 @@ pub mod backend {
 #[cfg(feature = "memory")]
 pub mod memory {
     pub use foreread_memory::{
-        Advice, BUDGET_BYTES_MIN, Error, Gauges, Region, RegionBuilder, RegionCounters, Spill, Stats, View,
-        ViewBuilder, ViewStats,
+        Advice, Allocator, AllocatorBuilder, AllocatorStats, BUDGET_BYTES_MIN, Error, Gauges, ROOM_BESIDE_BYTES,
+        Region, RegionBuilder, RegionCounters, Spill, Stats, View, ViewBuilder, ViewStats,
     };
 }
 

@@ -37,7 +37,7 @@ impl Bare {
     /// Errors as [`crate::RegionBuilder::create`].
     pub fn create(dir: &Path, bytes: usize, content: impl Fn(usize, &mut [u8])) -> Result<Self, Error> {
         let pages = (bytes as u64 / PAGE_BYTES).next_multiple_of(CLUSTER).max(CLUSTER);
-        let file = SpillFile::new(dir, pages * PAGE_BYTES)?;
+        let file = SpillFile::new(dir, pages * PAGE_BYTES, pages * PAGE_BYTES)?;
         let mut pool = Pool::new(CLUSTER);
         let mut frames = pool.take(CLUSTER).map_err(Error::system("mapping memory"))?;
         for start in (0..pages).step_by(CLUSTER as usize) {

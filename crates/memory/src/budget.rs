@@ -9,6 +9,14 @@ use foreread_policy::PAGE_BYTES;
 /// only costs memory.
 pub const BUDGET_BYTES_MIN: usize = 512 << 10;
 
+/// Bytes of room in a spill file beside those of the pages that a program uses at the same time,
+/// where it asks for room itself ([`crate::Region::set_room`]).
+///
+/// Pages of zeroes are mapped ahead of a touch, also some that are not used then, and each takes a
+/// place in the file while it leaves. Lower, and a touch could be refused. Higher costs room. A
+/// cluster is 1 MiB, and up to 512 pages leave at a time.
+pub const ROOM_BESIDE_BYTES: usize = 4 << 20;
+
 /// Pages of a budget of `bytes`, rounded down; `None` below [`BUDGET_BYTES_MIN`].
 pub(crate) fn budget_pages(bytes: usize) -> Option<u64> {
     (bytes >= BUDGET_BYTES_MIN).then_some(bytes as u64 / PAGE_BYTES)

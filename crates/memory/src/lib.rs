@@ -15,7 +15,8 @@
 //! ```
 //!
 //! [`Region::anonymous`] makes zeroed memory that spills to a file; [`Region::map`] shows an
-//! object of an engine as memory. `include/foreread.h` offers the first to other languages.
+//! object of an engine as memory. [`Allocator`] makes blocks in a region. `include/foreread.h`
+//! offers the first to other languages.
 //!
 //! *Invariant:* this crate has no rule about which pages to read ahead or which leave memory
 //! first. `policy::RegionPath` decides that for regions, `policy::ViewPath` for views.
@@ -29,6 +30,7 @@
 
 #![deny(unsafe_code)]
 
+mod allocator;
 mod bare;
 mod budget;
 mod c_interface;
@@ -37,8 +39,9 @@ mod kernel;
 mod region;
 mod view;
 
+pub use allocator::{Allocator, AllocatorBuilder, AllocatorStats};
 pub use bare::Bare;
-pub use budget::BUDGET_BYTES_MIN;
+pub use budget::{BUDGET_BYTES_MIN, ROOM_BESIDE_BYTES};
 pub use error::Error;
 pub use foreread_policy::RegionCounters;
 pub use region::spill::Spill;

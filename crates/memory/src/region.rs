@@ -21,11 +21,12 @@ pub(crate) mod stats;
 use std::ops::{Bound, Deref, DerefMut, RangeBounds};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc;
 use std::thread::JoinHandle;
 
-use foreread_policy::{Advice as Said, Extent, PAGE_BYTES, RegionOptions, RegionPath};
+use foreread_local::lock::Mutex;
+use foreread_policy::{Advice as Said, Extent, Nanos, PAGE_BYTES, RegionEvent, RegionOptions, RegionPath};
 
 use crate::budget;
 use crate::error::Error;
@@ -101,6 +102,10 @@ pub struct Region {
     process: u32,
     io_uring: bool,
     direct: bool,
+    /// The spill file, unless the program gave another place.
+    file: Option<Arc<SpillFile>>,
+    /// Slots that there is room for in it.
+    slots: Mutex<u64>,
 }
 
 /// Options of a region. See [`Region::anonymous`].
@@ -109,6 +114,7 @@ pub struct Region {
 pub struct RegionBuilder {
     len: usize,
     budget: Option<usize>,
+    room: Option<usize>,
     spill: Spills,
     encrypted: bool,
     kernel_faults: bool,
@@ -152,6 +158,13 @@ impl RegionBuilder {
     /// then takes memory beyond the budget.
     pub fn spill(mut self, dir: impl AsRef<Path>) -> Self {
         self.spill = Spills::Dir(dir.as_ref().to_owned());
+        self
+    }
+
+    /// Has room for only so many bytes in the spill file at first, rounded up to pages; default:
+    /// for the whole region. See [`Region::set_room`].
+    pub fn room(mut self, bytes: usize) -> Self {
+        self.room = Some(bytes);
         self
     }
 
@@ -211,21 +224,23 @@ impl RegionBuilder {
         let too_large = |_| Error::system("records of the region's pages")(std::io::ErrorKind::OutOfMemory);
         records.map_err(too_large)?;
         let uffd = Arc::new(Uffd::new(self.kernel_faults)?);
-        let on_file = |dir: &Path| {
-            let file = SpillFile::new(dir, pages * PAGE_BYTES)?;
-            let direct = file.direct;
-            Ok::<_, Error>((Place::File(file), direct))
+        let slots = self.room.map_or(pages, |bytes| (bytes as u64).div_ceil(PAGE_BYTES).min(pages));
+        let on_file = |dir: &Path| SpillFile::new(dir, pages * PAGE_BYTES, slots * PAGE_BYTES).map(Arc::new);
+        let (place, file) = match self.spill {
+            Spills::Temporary => (None, Some(on_file(&spill::temporary_dir()?)?)),
+            Spills::Dir(dir) => (None, Some(on_file(&dir)?)),
+            Spills::Given(spill) => (Some(Place::Given(spill)), None),
         };
-        let (place, direct) = match self.spill {
-            Spills::Temporary => on_file(&spill::temporary_dir()?)?,
-            Spills::Dir(dir) => on_file(&dir)?,
-            Spills::Given(spill) => (Place::Given(spill), true),
-        };
+        let direct = file.as_ref().is_none_or(|file| file.direct);
+        let place = place.or_else(|| file.clone().map(Place::File)).ok_or(Error::Invalid { what: "no spill" })?;
         let cipher = self.encrypted.then(Cipher::new).transpose().map_err(Error::system("making a key"))?;
         let mapping = Arc::new(Mapping::registered(pages, true, &uffd)?);
         let bell = Bell::new().map_err(Error::system("making an eventfd"))?;
         let orders = Arc::new(Orders::new(bell.clone()));
-        let policy = RegionPath::new(RegionOptions { pages, budget: budget_of_policy(budget_pages, 0) });
+        let mut policy = RegionPath::new(RegionOptions { pages, budget: budget_of_policy(budget_pages, 0) });
+        if file.is_some() && slots < pages {
+            policy.handle(Nanos(0), RegionEvent::Room { slots });
+        }
         let (ready, told) = mpsc::sync_channel(1);
         let (mapping_of_pager, orders_of_pager) = (Arc::clone(&mapping), Arc::clone(&orders));
         let (may_ring, panics_after) = (self.io_uring, self.panics_after);
@@ -251,7 +266,8 @@ impl RegionBuilder {
         let stopped = || Err(std::io::ErrorKind::BrokenPipe.into());
         let io_uring = told.recv().unwrap_or_else(|_| stopped()).map_err(Error::system("starting to answer faults"))?;
         let (len, process) = (self.len, std::process::id());
-        Ok(Region { mapping, len, orders, pager: Some(thread), process, io_uring, direct })
+        let slots = Mutex::new(slots);
+        Ok(Region { mapping, len, orders, pager: Some(thread), process, io_uring, direct, file, slots })
     }
 }
 
@@ -270,6 +286,7 @@ impl Region {
         RegionBuilder {
             len,
             budget: None,
+            room: None,
             spill: Spills::Temporary,
             encrypted: false,
             kernel_faults: false,
@@ -373,6 +390,45 @@ impl Region {
         let pages = budget_pages(bytes)?;
         self.orders.give_and_wait(|done| Order::Budget { pages, done });
         Ok(())
+    }
+
+    /// Changes for how many bytes there is room in the spill file, rounded up to pages. The
+    /// program sees to it that there is room for all that it uses at the same time, and
+    /// [`crate::ROOM_BESIDE_BYTES`] beside, for pages that are mapped ahead of a touch. Where
+    /// there is not, a touch may be a signal, as where the spill cannot be written to.
+    ///
+    /// Room is given back from the end of the file, as far as no page lies there: try again after
+    /// a discard. Returns for how many bytes there is room now. Does nothing where the program
+    /// gave the spill.
+    ///
+    /// Errors: [`Error::Spill`] where the file system has no room: what there was stays;
+    /// [`Error::Forked`].
+    pub fn set_room(&self, bytes: usize) -> Result<usize, Error> {
+        self.check_process()?;
+        let Some(file) = &self.file else { return Ok(self.len) };
+        let wanted = (bytes as u64).div_ceil(PAGE_BYTES).min(self.mapping.all().pages());
+        let mut slots = self.slots.lock();
+        if wanted > *slots {
+            file.make_room(*slots * PAGE_BYTES, wanted * PAGE_BYTES)?;
+            self.say_room(wanted);
+            *slots = wanted;
+        } else if wanted < *slots {
+            let needed = self.say_room(wanted);
+            if file.give_room(needed * PAGE_BYTES, *slots * PAGE_BYTES).is_ok() {
+                *slots = needed;
+            } else {
+                // Not every file system can. The room is used again.
+                self.say_room(*slots);
+            }
+        }
+        Ok((*slots * PAGE_BYTES) as usize)
+    }
+
+    /// For how many slots there has to be room.
+    fn say_room(&self, slots: u64) -> u64 {
+        let needed = Arc::new(AtomicU64::new(slots));
+        self.orders.give_and_wait(|done| Order::Room { slots, needed: Arc::clone(&needed), done });
+        needed.load(Ordering::Relaxed)
     }
 
     /// Counts, as of when the pager last had work.

@@ -92,7 +92,7 @@ impl Driver {
     /// A request begins: its slots are busy.
     fn go_to(&mut self, slot: u64, pages: Extent) {
         for slot in slot..slot + pages.pages() {
-            assert!(slot < self.slots.len() as u64, "slot {slot} is beyond the file");
+            assert!(slot < self.policy.slots(), "slot {slot} is beyond the file");
             assert!(self.busy.insert(slot), "two requests are at slot {slot}");
         }
     }
@@ -274,6 +274,7 @@ enum Step {
     End { nth: usize, came: bool },
     Advise { page: u64, pages: u64, advice: Advice },
     Budget { pages: u64 },
+    Room { slots: u64 },
 }
 
 const PAGES: u64 = 96;
@@ -297,6 +298,7 @@ fn step() -> impl Strategy<Value = Step> {
         1 => (0..PAGES, 1..40_u64, advice())
             .prop_map(|(page, pages, advice)| Step::Advise { page, pages, advice }),
         1 => (1..80_u64).prop_map(|pages| Step::Budget { pages }),
+        1 => (0..2 * PAGES).prop_map(|slots| Step::Room { slots }),
     ]
 }
 
@@ -326,8 +328,15 @@ proptest! {
                     driver.budget = pages;
                     driver.tell(RegionEvent::Budget { pages });
                 }
+                Step::Room { slots } => {
+                    // A touch may find no room in memory.
+                    driver.broken |= slots < PAGES;
+                    driver.tell(RegionEvent::Room { slots });
+                    prop_assert!((slots.min(PAGES)..=PAGES).contains(&driver.policy.slots()));
+                }
             }
         }
+        driver.tell(RegionEvent::Room { slots: PAGES });
         driver.rest();
         // Every page can be read, and holds what was written.
         for page in 0..PAGES {
@@ -380,6 +389,35 @@ fn at_random_no_page_is_read_ahead() {
     let after = driver.counters();
     let (faults, read) = (after.faults_major - before.faults_major, after.pages_read - before.pages_read);
     assert!(faults > 4_000 && read * 100 < faults * 105, "{read} pages for {faults} faults");
+}
+
+#[test]
+fn room_for_fewer_slots_holds_what_is_in_use() {
+    let mut driver = Driver::new(4_096, 256);
+    driver.tell(RegionEvent::Room { slots: 1_100 });
+    for first in [0, 3_000, 1_000, 2_000] {
+        for _ in 0..2 {
+            walk(&mut driver, first..first + 1_000, true);
+        }
+        driver.advise(Extent::new(first, first + 1_000), Advice::DontNeed);
+        driver.rest();
+        assert!(driver.failed.is_empty() && driver.policy.slots() == 1_100);
+    }
+    walk(&mut driver, 0..300, true);
+    driver.tell(RegionEvent::Room { slots: 0 });
+    let slots = driver.policy.slots();
+    assert!((1..1_100).contains(&slots), "{slots} for the pages that have left");
+    driver.advise(Extent::new(0, 300), Advice::DontNeed);
+    driver.tell(RegionEvent::Room { slots: 0 });
+    assert_eq!(driver.policy.slots(), 0);
+    // What does not fit in memory is refused.
+    driver.broken = true;
+    walk(&mut driver, 0..300, true);
+    assert!(driver.failed.contains(&299) && driver.waiting.is_empty() && driver.open.is_empty());
+    driver.tell(RegionEvent::Room { slots: 100 });
+    driver.touch(301, 0, true);
+    driver.rest();
+    assert!(!driver.failed.contains(&301));
 }
 
 #[test]

@@ -39,7 +39,7 @@ CGROUPS = Path("/sys/fs/cgroup")
 
 
 @contextlib.contextmanager
-def _cgroup(limit: int) -> Iterator[list[str]]:
+def cgroup(limit: int) -> Iterator[list[str]]:
     """A memory cgroup, version 1 or 2: how a command begins that runs in it."""
     parent, name = CGROUPS / "memory", "memory.limit_in_bytes"
     if not (parent / name).exists():
@@ -79,7 +79,7 @@ def around(client: str, place: Place) -> Iterator[list[str]]:
     with contextlib.ExitStack() as stack:
         if client == "swap":
             stack.enter_context(_swap(place.directory))
-        yield stack.enter_context(_cgroup(limit))
+        yield stack.enter_context(cgroup(limit))
 
 
 @contextlib.contextmanager

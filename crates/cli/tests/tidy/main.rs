@@ -164,6 +164,7 @@ fn unsafe_code_of_local_reads_is_where_the_kernel_is_called() {
 fn unsafe_code_of_memory_regions_is_where_the_kernel_is_called_or_bytes_are_shown() {
     let src = denying_unsafe_code("memory");
     let known = [
+        "allocator.rs",
         "bare.rs",
         "c_interface.rs",
         "kernel/frames.rs",
@@ -191,7 +192,7 @@ fn unsafe_code_of_the_broker_is_where_forks_and_shared_memory_are() {
 #[test]
 fn unsafe_code_of_the_python_module_is_where_forks_buffers_and_memory_are() {
     let src = denying_unsafe_code("python");
-    let known = ["buffer.rs", "heap.rs", "memory.rs", "process.rs"];
+    let known = ["allocator.rs", "buffer.rs", "heap.rs", "memory.rs", "process.rs"];
     assert_eq!(files_with(&src, "#![allow(unsafe_code"), known.map(|name| src.join(name)));
 }
 

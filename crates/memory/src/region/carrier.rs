@@ -23,7 +23,7 @@ use transfer::{Transfer, Woken};
 /// The spill of a region.
 pub(crate) enum Place {
     /// A file that this crate made.
-    File(SpillFile),
+    File(Arc<SpillFile>),
     /// Storage that the program gave.
     Given(Arc<dyn Spill>),
 }
@@ -43,10 +43,10 @@ impl Carrier {
                 Ok(ring) => Self::Ring(Box::new(ring)),
                 Err((file, error)) => {
                     tracing::info!(%error, "no io_uring: threads wait for the spill file");
-                    Self::Threads(Threads::new(Arc::new(file), uffd, bell))
+                    Self::Threads(Threads::new(file, uffd, bell))
                 }
             },
-            Place::File(file) => Self::Threads(Threads::new(Arc::new(file), uffd, bell)),
+            Place::File(file) => Self::Threads(Threads::new(file, uffd, bell)),
         }
     }
 

@@ -4,7 +4,8 @@
 //!   program: give ──> list, ring the bell ──> pager: take, execute, done ──> program: goes on
 //! ```
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{self, SyncSender};
 
 use foreread_local::lock::Mutex;
@@ -16,8 +17,21 @@ use crate::region::stats::Gauges;
 /// What the pager is to do.
 #[derive(Debug)]
 pub(crate) enum Order {
-    Advise { pages: Extent, advice: Advice, done: Done },
-    Budget { pages: u64, done: Done },
+    Advise {
+        pages: Extent,
+        advice: Advice,
+        done: Done,
+    },
+    Budget {
+        pages: u64,
+        done: Done,
+    },
+    /// The spill has room for so many slots. The answer: for how many it must have room.
+    Room {
+        slots: u64,
+        needed: Arc<AtomicU64>,
+        done: Done,
+    },
     Stop,
 }
 

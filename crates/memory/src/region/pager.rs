@@ -5,7 +5,7 @@
 //!              a touch ──> Fault, Written ─────┐          ┌──> Zero, Map: copied into the mapping
 //!      a transfer ends ──> Completed, Cleaned ─┼─> policy ┼──> Read, Clean: spill transfers
 //!   a page is all zero ──> Zeroes ─────────────┤          ├──> Drop: unmapped
-//!             an order ──> Advised, Budget ────┘          └──> Fail: a touch is SIGBUS
+//!       an order ──> Advised, Budget, Room ────┘          └──> Fail: a touch is SIGBUS
 //! ```
 //!
 //! One turn of the loop in [`Pager::run`]:
@@ -38,6 +38,7 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use foreread_policy::{
@@ -249,6 +250,11 @@ impl Pager {
                 self.policy_pages = 0;
                 self.charge();
                 self.resident.unmap();
+                done.done();
+            }
+            Order::Room { slots, needed, done } => {
+                self.tell(RegionEvent::Room { slots });
+                needed.store(self.policy.slots(), Ordering::Relaxed);
                 done.done();
             }
             Order::Stop => return true,

@@ -3,9 +3,10 @@
 //!
 //! Policy decides which slot of the file a page goes to. The file is as long as the region and
 //! allocated in full before the region exists, so that no page is refused later for want of room.
-//! No other process can open it, and it ends with the process, in whichever way that ends. It is
-//! read and written past the kernel's page cache where the file system can: pages that the kernel
-//! cached would be memory beyond the budget.
+//! A program can ask for room itself instead, as it needs it. No other process can open the file,
+//! and it ends with the process, in whichever way that ends. It is read and written past the
+//! kernel's page cache where the file system can: pages that the kernel cached would be memory
+//! beyond the budget.
 //!
 //! Its room is free when the region is dropped, also where a child made by fork still has the
 //! file: it is cut to nothing. A child closes it at the fork, so a child that outlives its parent
@@ -25,6 +26,7 @@ use rustix::fs::{CWD, FallocateFlags, Mode, OFlags};
 use rustix::io::Errno;
 
 use crate::error::Error;
+use crate::kernel::frames::RUN_MAX;
 
 /// Keeps pages and gives them back. Called from several threads, never at the same time for the
 /// same bytes.
@@ -50,14 +52,53 @@ pub unsafe trait Spill: Send + Sync + 'static {
 #[derive(Debug)]
 pub(crate) struct SpillFile {
     file: File,
+    dir: PathBuf,
     /// Read and written past the kernel's page cache.
     pub(crate) direct: bool,
 }
 
 impl SpillFile {
-    /// A file of `bytes` bytes in `dir`, all of them allocated.
-    pub(crate) fn new(dir: &Path, bytes: u64) -> Result<Self, Error> {
-        Self::make(dir, bytes).map_err(|cause| Error::Spill { dir: dir.to_owned(), bytes, cause })
+    /// A file of `bytes` bytes in `dir`, the first `room` of them allocated.
+    pub(crate) fn new(dir: &Path, bytes: u64, room: u64) -> Result<Self, Error> {
+        let made = Self::make(dir, bytes).map_err(|cause| Error::Spill { dir: dir.to_owned(), bytes, cause })?;
+        made.make_room(0, room)?;
+        Ok(made)
+    }
+
+    /// Has the bytes from `start` to before `end` allocated.
+    pub(crate) fn make_room(&self, start: u64, end: u64) -> Result<(), Error> {
+        if start == end {
+            return Ok(());
+        }
+        let made = match self.allocate(start, end) {
+            Err(Errno::OPNOTSUPP | Errno::NOSYS) => fill(&self.file, start, end),
+            result => result.map_err(io::Error::from),
+        };
+        let failed = |cause| Error::Spill { dir: self.dir.clone(), bytes: end, cause };
+        made.map_err(failed).inspect_err(|_| {
+            // The file system may have allocated a part.
+            let _ = self.give_room(start, end);
+        })
+    }
+
+    fn allocate(&self, start: u64, end: u64) -> Result<(), Errno> {
+        // A call that is refused may take all the room that there is before it fails, from every
+        // other program.
+        if let Ok(about) = rustix::fs::fstatvfs(&self.file)
+            && about.f_bavail.saturating_mul(about.f_frsize) < end - start
+        {
+            return Err(Errno::NOSPC);
+        }
+        rustix::fs::fallocate(&self.file, FallocateFlags::empty(), start, end - start)
+    }
+
+    /// Gives the room of the bytes from `start` to before `end` back. What they hold is lost.
+    pub(crate) fn give_room(&self, start: u64, end: u64) -> io::Result<()> {
+        let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        if start < end {
+            rustix::fs::fallocate(&self.file, flags, start, end - start)?;
+        }
+        Ok(())
     }
 
     fn make(dir: &Path, bytes: u64) -> io::Result<Self> {
@@ -69,17 +110,13 @@ impl SpillFile {
             Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL) => unlinked(dir)?,
             Err(errno) => return Err(errno.into()),
         };
-        match rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, bytes) {
-            Ok(()) => {}
-            Err(Errno::OPNOTSUPP | Errno::NOSYS) => fill(&file, bytes)?,
-            Err(errno) => return Err(errno.into()),
-        }
+        file.set_len(bytes)?;
         let direct = go_direct(&file);
         if !direct {
             tracing::info!(dir = %dir.display(), "the spill file is read through the kernel's page cache");
         }
         close_in_children(file.as_raw_fd());
-        Ok(Self { file, direct })
+        Ok(Self { file, dir: dir.to_owned(), direct })
     }
 }
 
@@ -155,15 +192,22 @@ fn unlinked(dir: &Path) -> io::Result<File> {
     }
 }
 
-/// Writes zeroes, so that the file system allocates all blocks.
-fn fill(file: &File, bytes: u64) -> io::Result<()> {
-    let zeroes = vec![0; 1 << 20];
-    let mut at = 0;
-    while at < bytes {
-        let len = (bytes - at).min(zeroes.len() as u64);
-        file.write_all_at(&zeroes[..len as usize], at)?;
+/// Writes zeroes, so that the file system allocates all blocks. Whole pages.
+fn fill(file: &File, start: u64, end: u64) -> io::Result<()> {
+    // From the start of a page: the file may be written directly.
+    let mut pool = crate::kernel::frames::Pool::new(0);
+    let mut frames = pool.take(RUN_MAX)?;
+    let zeroes = pool.bytes(&mut frames);
+    zeroes.fill(0);
+    let mut at = start;
+    let mut filled = Ok(());
+    while at < end && filled.is_ok() {
+        let len = (end - at).min(zeroes.len() as u64);
+        filled = file.write_all_at(&zeroes[..len as usize], at);
         at += len;
     }
+    pool.give(&frames);
+    filled?;
     file.sync_data()
 }
 
@@ -212,7 +256,7 @@ mod tests {
     #[test]
     fn a_spill_file_has_its_room_and_no_name() {
         let dir = tempfile::tempdir().expect("a directory");
-        let spill = SpillFile::new(dir.path(), 1 << 20).expect("a spill file");
+        let spill = SpillFile::new(dir.path(), 1 << 20, 1 << 20).expect("a spill file");
         let about = spill.file.metadata().expect("it is open");
         assert_eq!((about.nlink(), about.mode() & 0o777, about.len()), (0, 0o600, 1 << 20));
         assert!(about.blocks() * 512 >= 1 << 20, "{} blocks", about.blocks());
@@ -220,10 +264,28 @@ mod tests {
     }
 
     #[test]
+    fn room_is_made_and_given_back() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let spill = SpillFile::new(dir.path(), 8 << 20, 0).expect("a spill file");
+        let blocks = || {
+            let about = spill.file.metadata().expect("it is open");
+            assert_eq!(about.len(), 8 << 20);
+            about.blocks() * 512
+        };
+        assert_eq!(blocks(), 0);
+        spill.make_room(0, 4 << 20).expect("room");
+        assert!(blocks() >= 4 << 20);
+        spill.give_room(1 << 20, 4 << 20).expect("given back");
+        assert!((1 << 20..4 << 20).contains(&blocks()));
+        let refused = spill.make_room(0, 1 << 62).expect_err("no file is that long");
+        assert!(refused.to_string().contains(&dir.path().display().to_string()), "{refused}");
+    }
+
+    #[test]
     fn the_fallback_for_file_systems_without_nameless_files_has_both_as_well() {
         let dir = tempfile::tempdir().expect("a directory");
         let file = unlinked(dir.path()).expect("a file");
-        fill(&file, 3 << 20).expect("room");
+        fill(&file, 0, 3 << 20).expect("room");
         let about = file.metadata().expect("it is open");
         assert_eq!((about.nlink(), about.mode() & 0o777, about.len()), (0, 0o600, 3 << 20));
         assert_eq!(std::fs::read_dir(dir.path()).expect("a directory").count(), 0);

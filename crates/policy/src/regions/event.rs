@@ -96,6 +96,13 @@ pub enum RegionEvent {
         /// The budget in pages; 0 counts as 1.
         pages: u64,
     },
+    /// The spill file has room for other slots than it had; before the first of these events, for
+    /// as many as there are pages. A page without a free slot stays in memory.
+    Room {
+        /// How many, from the first one on. Slots behind them that are in use stay in use:
+        /// [`crate::RegionPath::slots`] says how many there must be room for.
+        slots: u64,
+    },
 }
 
 /// Something to do. The driver executes actions in the order given.

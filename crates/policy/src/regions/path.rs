@@ -148,6 +148,10 @@ impl RegionPath {
                 self.credit = self.spare;
                 self.ahead.set_budget(self.budget);
             }
+            RegionEvent::Room { slots } => {
+                self.slots.set_limit(slots);
+                self.failing = false;
+            }
         }
         self.pump();
     }
@@ -165,6 +169,12 @@ impl RegionPath {
     /// The number of pages that are mapped, staged or arriving.
     pub fn held(&self) -> u64 {
         self.pages.held()
+    }
+
+    /// The number of slots of the spill file that there must be room for, from the first one on:
+    /// what [`RegionEvent::Room`] said, or more, while slots behind that are in use.
+    pub fn slots(&self) -> u64 {
+        self.slots.limit()
     }
 
     /// The number of pages that the program gave up and that are dropped when their requests end.

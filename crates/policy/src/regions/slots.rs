@@ -13,8 +13,11 @@
 //! are in use. So used slots lie close together, and the slots behind `next` have been free for
 //! long, in long runs.
 //!
-//! *Invariants:* no two pages have one slot. There are as many slots as pages, so a page without a
-//! slot always finds one.
+//! The driver may have room for fewer slots than there are pages: for those before a *limit*. The
+//! limit rises at once, and falls as far as the slots behind it are free.
+//!
+//! *Invariants:* no two pages have one slot. A page gets no slot at or beyond the limit. Where
+//! there are as many slots as pages, a page without a slot always finds one.
 //!
 //! This file does not choose pages, and knows no requests: the slot of a page that is being
 //! written is not free. Source: docs/decisions/0038; the alternative, page n at place n of the
@@ -36,6 +39,8 @@ pub(crate) struct Slots {
     used: u64,
     /// Where the search for a free run begins.
     next: u64,
+    /// Slots that there is room for, from the first one on.
+    limit: u64,
 }
 
 impl Slots {
@@ -46,7 +51,38 @@ impl Slots {
             // Bits beyond the last slot are never free.
             *last = u64::MAX << (pages % 64);
         }
-        Self { of: vec![0; pages as usize], taken, used: 0, next: 0 }
+        Self { of: vec![0; pages as usize], taken, used: 0, next: 0, limit: pages }
+    }
+
+    /// Slots that may be given out, or are taken, from the first one on.
+    pub(crate) fn limit(&self) -> u64 {
+        self.limit
+    }
+
+    /// Slots that are free.
+    pub(crate) fn free_slots(&self) -> u64 {
+        self.limit - self.used
+    }
+
+    /// There is room for `slots` slots from now on; for more, while one behind them is taken.
+    ///
+    /// Costs O(slots given up / 64).
+    pub(crate) fn set_limit(&mut self, slots: u64) {
+        let slots = slots.min(self.of.len() as u64);
+        while self.limit > slots {
+            // The bits of the slots from the word's start to before the limit.
+            let word = (self.limit - 1) / 64;
+            let taken = self.taken[word as usize] & (u64::MAX >> (63 - (self.limit - 1) % 64));
+            if taken != 0 {
+                self.limit = (word * 64 + 64 - u64::from(taken.leading_zeros())).max(slots);
+                break;
+            }
+            self.limit = word * 64;
+        }
+        self.limit = self.limit.max(slots);
+        if self.next >= self.limit {
+            self.next = 0;
+        }
     }
 
     /// The slot of a page that has one.
@@ -60,7 +96,7 @@ impl Slots {
     /// # Panics
     ///
     /// If `pages` is empty, or all slots are taken. The latter cannot happen while `pages` have no
-    /// slots.
+    /// slots and the limit is not below the number of pages.
     pub(crate) fn take(&mut self, pages: &[u64]) -> usize {
         let run = self.find(pages.len() as u64);
         for (slot, &page) in (run.start..run.end).zip(pages) {
@@ -68,7 +104,7 @@ impl Slots {
             self.taken[(slot / 64) as usize] |= 1 << (slot % 64);
         }
         self.used += run.pages();
-        self.next = if run.end >= self.used * SPAN_OF_USED { 0 } else { run.end };
+        self.next = if run.end >= (self.used * SPAN_OF_USED).min(self.limit) { 0 } else { run.end };
         run.pages() as usize
     }
 
@@ -81,7 +117,7 @@ impl Slots {
 
     /// A free run of `wanted` slots, or the longest one among the slots searched.
     fn find(&self, wanted: u64) -> Extent {
-        let slots = self.of.len() as u64;
+        let slots = self.limit;
         assert!(wanted > 0 && self.used < slots, "{wanted} slots, where {} of {slots} are taken", self.used);
         let mut longest = Extent::new(0, 0);
         let (mut at, mut seen) = (self.next, 0);
@@ -170,13 +206,41 @@ mod tests {
         assert!(runs < 4_000, "{runs} runs for 1,000 times 32 pages");
     }
 
+    #[test]
+    fn a_limit_falls_to_the_last_slot_that_is_taken() {
+        let mut slots = Slots::new(1_000);
+        slots.set_limit(200);
+        let pages: Vec<u64> = (500..700).collect();
+        assert_eq!((slots.take(&pages), slots.free_slots()), (200, 0));
+        (500..690).filter(|page| *page != 640).for_each(|page| slots.free(page));
+        for (freed, limit) in [(0..0, 200), (690..699, 200), (699..700, 141), (640..641, 10)] {
+            freed.for_each(|page| slots.free(page));
+            slots.set_limit(10);
+            assert_eq!(slots.limit(), limit);
+        }
+        slots.set_limit(5_000);
+        assert_eq!((slots.limit(), slots.free_slots()), (1_000, 1_000));
+    }
+
     proptest! {
         #[test]
-        fn no_two_pages_have_one_slot(count in 1..200_u64, steps in prop::collection::vec((0..200_u64, 1..40_u64), 1..200)) {
+        fn no_two_pages_have_one_slot(
+            count in 1..200_u64,
+            steps in prop::collection::vec((0..200_u64, 1..40_u64, prop::option::weighted(0.2, 0..220_u64)), 1..200),
+        ) {
             let mut slots = Slots::new(count);
             let mut has = vec![false; count as usize];
-            for (page, pages) in steps {
+            for (page, pages, limit) in steps {
+                if let Some(limit) = limit {
+                    slots.set_limit(limit);
+                    let last = (0..count).filter(|&page| has[page as usize]).map(|page| slots.of(page) + 1).max();
+                    let old_or_wanted = slots.limit() == limit.min(count).max(last.unwrap_or(0));
+                    prop_assert!(old_or_wanted, "{} slots, {limit} wanted, {last:?} taken", slots.limit());
+                }
                 let page = page % count;
+                if slots.free_slots() == 0 && !has[page as usize] {
+                    continue;
+                }
                 if has[page as usize] {
                     slots.free(page);
                     has[page as usize] = false;
@@ -191,7 +255,7 @@ mod tests {
                 distinct.sort_unstable();
                 distinct.dedup();
                 prop_assert_eq!(distinct.len(), used.len());
-                prop_assert!(used.iter().all(|&slot| slot < count));
+                prop_assert!(used.iter().all(|&slot| slot < slots.limit()));
                 let side_by_side = wanted[..took].windows(2).all(|two| slots.of(two[0]) + 1 == slots.of(two[1]));
                 prop_assert!(side_by_side);
             }

@@ -109,6 +109,7 @@ fn event_text(event: RegionEvent) -> String {
         RegionEvent::Cleaned { request, came: done } => format!("Cleaned r{}{}", request.0, came(done)),
         RegionEvent::Advised { pages, advice } => format!("Advised {} {advice:?}", trace::pages(pages)),
         RegionEvent::Budget { pages } => format!("Budget {pages}"),
+        RegionEvent::Room { slots } => format!("Room {slots}"),
     }
 }
 

@@ -30,7 +30,7 @@ use crate::region::spill::SpillFile;
 /// See the head of this file.
 pub(crate) struct Ring {
     uring: IoUring,
-    file: SpillFile,
+    file: Arc<SpillFile>,
     uffd: Arc<Uffd>,
     bell: Bell,
     /// Transfers that the kernel has; the index is the entry's user data.
@@ -45,7 +45,7 @@ pub(crate) struct Ring {
 impl Ring {
     /// A ring of the calling thread. Returns the file where the kernel or a sandbox forbids
     /// `io_uring`.
-    pub(crate) fn new(file: SpillFile, uffd: Arc<Uffd>, bell: Bell) -> Result<Self, (SpillFile, io::Error)> {
+    pub(crate) fn new(file: Arc<SpillFile>, uffd: Arc<Uffd>, bell: Bell) -> Result<Self, (Arc<SpillFile>, io::Error)> {
         let build = |when_asked: bool| {
             let mut builder = IoUring::builder();
             builder.dontfork().setup_cqsize(COMPLETIONS);

@@ -117,6 +117,14 @@ impl RegionPath {
     /// Writes pages to the spill file, in slots side by side as far as there are such.
     fn clean(&mut self, mut dirty: &[u64]) {
         while !dirty.is_empty() {
+            if self.slots.free_slots() == 0 {
+                // The driver has room for fewer slots than pages: as if the write failed.
+                self.failing = true;
+                for &page in dirty {
+                    Eviction::settle(&mut self.pages, page);
+                }
+                return;
+            }
             let (together, rest) = dirty.split_at(self.slots.take(dirty));
             for run in together.chunk_by(|page, next| page + 1 == *next) {
                 for run in run.chunks(CLEAN_PAGES_MAX) {
