@@ -44,8 +44,9 @@ class Allocator:
             )
         self._native.set(before)
         entered.set(tuple(outer))
-        if isinstance(error, MemoryError) and error.__cause__ is None:
-            error.__cause__ = self._native.take_refused()
+        refused = self._native.take_refused()
+        if isinstance(error, MemoryError) and error.__cause__ is None and refused is not None:
+            error.__cause__ = refused
 
     @property
     def system_calls(self) -> bool:
@@ -95,7 +96,8 @@ def allocate(
     System calls use such arrays where the system permits that (`Allocator.system_calls`): root, or
     `sysctl vm.unprivileged_userfaultfd=1`, or the right to open `/dev/userfaultfd`. Elsewhere
     `np.load` and `np.fromfile` copy, `np.save` and `tofile` do so for
-    `array.view(foreread.Array)`, and others raise `OSError` (EFAULT).
+    `array.view(foreread.Array)`. Other calls fail with EFAULT: most raise `OSError`, but a library
+    that takes a short read for the end of a file returns less.
 
     Raises `ValueError` for a budget that is too small; `PermissionError` where the system forbids
     to answer page faults; `OSError` for a directory that is not there; `ImportError` before numpy

@@ -297,11 +297,16 @@ unsafe extern "C" fn realloc(ctx: *mut c_void, memory: *mut c_void, size: usize)
         return unsafe { (data.usual.realloc)(data.usual.ctx, memory, size) };
     };
     if !block.is_null() {
-        // SAFETY: the usual handler's memory is the C library's, which knows its length.
+        // SAFETY: the usual handler's memory, of which the length is not known, but less than that
+        // of a block: so much of it can be read once it has grown to that.
         unsafe {
-            let had = libc::malloc_usable_size(memory);
-            block.copy_from_nonoverlapping(memory, had.min(size));
-            (data.usual.free)(data.usual.ctx, memory, had);
+            let grown = (data.usual.realloc)(data.usual.ctx, memory, LARGE_BYTES);
+            if grown.is_null() {
+                free(ctx, block, size);
+                return grown;
+            }
+            block.copy_from_nonoverlapping(grown.cast(), LARGE_BYTES);
+            (data.usual.free)(data.usual.ctx, grown, LARGE_BYTES);
         }
     }
     block

@@ -222,12 +222,17 @@ fn an_archive_that_found_no_room_is_recognised_when_it_is_opened_again() {
         file
     };
     drop((0..SHARDS).map(open).collect::<Vec<_>>());
-    // Streams of so many files have no share of the memory any more when they have rested.
-    std::thread::sleep(Duration::from_secs(6));
     for shard in [SHARDS - 1, SHARDS - 2] {
-        let again = open(shard);
-        let members = shuffled().map(|member| member % SHARD_MEMBERS).take(20);
-        let misses = members.map(|member| rig.read_member(&again, member)).sum::<u64>();
-        assert!(misses <= 30, "{misses} misses for 20 members of {shard}");
+        let mut misses = Vec::new();
+        let is_recognised = (0..5).any(|nth| {
+            // Streams of so many files have no share of the memory any more when they have rested.
+            std::thread::sleep(Duration::from_secs(2));
+            let again = open(shard);
+            // Other members each time: those that were read stay.
+            let members = shuffled().map(|member| member % SHARD_MEMBERS).skip(20 * nth).take(20);
+            misses.push(members.map(|member| rig.read_member(&again, member)).sum::<u64>());
+            misses[nth] <= 30
+        });
+        assert!(is_recognised, "{misses:?} misses for 20 members each of {shard}");
     }
 }

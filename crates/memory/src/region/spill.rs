@@ -85,6 +85,8 @@ impl SpillFile {
         // A call that is refused may take all the room that there is before it fails, from every
         // other program.
         if let Ok(about) = rustix::fs::fstatvfs(&self.file)
+            // A file system that counts no blocks does not say what is free.
+            && about.f_blocks > 0
             && about.f_bavail.saturating_mul(about.f_frsize) < end - start
         {
             return Err(Errno::NOSPC);

@@ -118,8 +118,9 @@ impl RegionPath {
     fn clean(&mut self, mut dirty: &[u64]) {
         while !dirty.is_empty() {
             if self.slots.free_slots() == 0 {
-                // The driver has room for fewer slots than pages: as if the write failed.
-                self.failing = true;
+                // The driver has room for fewer slots than pages: as if the write failed, unless a
+                // request that is open may free some.
+                self.failing |= self.requests.is_empty();
                 for &page in dirty {
                     Eviction::settle(&mut self.pages, page);
                 }
