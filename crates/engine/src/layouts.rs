@@ -227,12 +227,12 @@ impl Driver {
                 has_room
             });
             if !has_room {
+                if !has_told {
+                    opened.lacks_room();
+                }
                 break;
             }
             has_told = true;
-        }
-        if !has_told {
-            opened.lacks_room();
         }
         opened.has(known);
         if known.fit_a_window() {

@@ -345,9 +345,9 @@ const LENGTH_MIN: u64 = 1 << 30;
 const LENGTH_MAX: u64 = 15 << 40;
 
 /// Pages beside those of the blocks that there is room for: pages of zeroes that are mapped ahead
-/// of a touch, behind a block, take a place while they leave. Lower: a touch may be refused.
-/// Higher: more room in the file system. Source: a cluster is 256 pages, and up to 512 leave at a
-/// time.
+/// of a touch, behind a block, take a place while they leave. Lower: pages that leave together wait
+/// for places; below a cluster of 256, a touch may be refused. Higher: more room in the file
+/// system. Source: chosen here, four clusters.
 const ROOM_BESIDE: u64 = crate::ROOM_BESIDE_BYTES as u64 / PAGE_BYTES;
 
 /// Pages that room is made for at a time (16 MiB). Lower: more calls of the file system for small

@@ -13,8 +13,8 @@ pub const BUDGET_BYTES_MIN: usize = 512 << 10;
 /// where it asks for room itself ([`crate::Region::set_room`]).
 ///
 /// Pages of zeroes are mapped ahead of a touch, also some that are not used then, and each takes a
-/// place in the file while it leaves. Lower, and a touch could be refused. Higher costs room. A
-/// cluster is 1 MiB, and up to 512 pages leave at a time.
+/// place in the file while it leaves. Lower, and pages that leave together wait for places more
+/// often; below a cluster, which is 1 MiB, a touch could be refused. Higher costs room.
 pub const ROOM_BESIDE_BYTES: usize = 4 << 20;
 
 /// Pages of a budget of `bytes`, rounded down; `None` below [`BUDGET_BYTES_MIN`].

@@ -420,6 +420,24 @@ fn room_for_fewer_slots_holds_what_is_in_use() {
     assert!(!driver.failed.contains(&301));
 }
 
+/// Pages of zeroes take a place in the file for as long as they leave.
+#[test]
+fn pages_that_leave_together_wait_for_places() {
+    let mut driver = Driver::new(4_096, 1_024);
+    driver.tell(RegionEvent::Room { slots: 100 });
+    (0..600).for_each(|page| driver.touch(page, 0, true));
+    driver.rest();
+    // What is written into them is zeroes.
+    driver.held.fill(0);
+    driver.wanted.fill(0);
+    (driver.budget, driver.shrunk) = (64, true);
+    driver.tell(RegionEvent::Budget { pages: 64 });
+    driver.touch(3_000, 0, true);
+    assert!(driver.waiting.contains(&3_000) && !driver.open.is_empty(), "too many are in memory");
+    driver.rest();
+    assert!(driver.failed.is_empty() && driver.resident() <= 64);
+}
+
 #[test]
 fn pages_that_are_only_read_are_written_once() {
     let mut driver = Driver::new(4_096, 2_048);
