@@ -345,8 +345,8 @@ const LENGTH_MIN: u64 = 1 << 30;
 const LENGTH_MAX: u64 = 15 << 40;
 
 /// Pages beside those of the blocks that there is room for: pages of zeroes that are mapped ahead
-/// of a touch, behind a block, take a place while they leave. Lower: pages that leave together wait
-/// for places; below a cluster of 256, a touch may be refused. Higher: more room in the file
+/// of a touch, behind a block, take a place while they leave. Lower: pages that leave together
+/// wait for places; below a cluster of 256, a touch may be refused. Higher: more room in the file
 /// system. Source: chosen here, four clusters.
 const ROOM_BESIDE: u64 = crate::ROOM_BESIDE_BYTES as u64 / PAGE_BYTES;
 
