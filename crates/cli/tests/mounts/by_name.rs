@@ -100,7 +100,10 @@ fn files_opened_in_the_order_of_keys_come_before_they_are_opened() {
     let stats = mounted.stats();
     let ahead = stats["files_ahead_used"].as_u64();
     assert!(ahead >= Some(560), "{ahead:?} of 600 files were fetched before they were opened: {stats}");
-    assert!(count(&store.testbed.requests(), Kind::Get) <= 600, "nothing is fetched twice");
+    // What a busy machine answers late is asked for again.
+    let hedged = stats["requests_hedged"].as_u64().expect("a count") as usize;
+    let gets = count(&store.testbed.requests(), Kind::Get);
+    assert!(gets <= 600 + hedged, "{gets} requests, nothing is fetched twice: {stats}");
 }
 
 #[test]
