@@ -13,7 +13,8 @@
 //!
 //! `event` is the contract and `path` the wiring. Below `path` lie `faults` (what a fault finds),
 //! `reads` (which pages are read with it) and `cleaning` (which pages are written and dropped).
-//! `page` holds the state of each page, `readahead` decides the size of a cluster, `replacement`
+//! `page` holds the state of each page, `readahead` decides the size of a cluster, `runs` knows how
+//! many pages threads touch from where they begin, `replacement`
 //! which page is evicted, `slots` its place in the spill file, `cost` what a read of that file
 //! costs, and `writes` whether a page is mapped writable at once.
 //!
@@ -29,5 +30,6 @@ pub(crate) mod page;
 pub(crate) mod path;
 pub(crate) mod readahead;
 pub(crate) mod replacement;
+pub(crate) mod runs;
 pub(crate) mod slots;
 pub(crate) mod writes;

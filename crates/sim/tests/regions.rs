@@ -171,6 +171,29 @@ fn a_loop_reads_few_more_pages_than_the_least_in_any_memory() {
     }
 }
 
+/// Rows miss as often as single pages do: each that does is one request, and little is read beside
+/// it.
+#[test]
+fn a_row_is_read_at_once_whatever_its_length() {
+    let of = |row_pages: u32, mib: u64| {
+        let mut workload = catalogue::find("region-rows").unwrap();
+        let Pattern::Region(region) = &mut workload.pattern else { unreachable!("a region") };
+        region.row_pages = row_pages;
+        workload.mount.memory_bytes = mib << 20;
+        let tally = run_of(&workload, "foreread");
+        (tally.figure(Metric::PagesIn).unwrap(), tally.requests() as f64)
+    };
+    for mib in [100, 500] {
+        let (least, _) = of(1, mib);
+        for (row_pages, requests_max) in [(2, 1.1), (3, 1.1), (4, 1.1), (7, 1.2), (16, 1.5), (40, 2.2), (64, 3.0)] {
+            let (read, requests) = of(row_pages, mib);
+            let (read, requests) = (read / least, requests / (least / f64::from(row_pages)));
+            assert!(read <= 1.15, "{row_pages} pages, {mib} MiB: {read:.2} times the pages");
+            assert!(requests <= requests_max, "{row_pages} pages, {mib} MiB: {requests:.2} requests a row");
+        }
+    }
+}
+
 #[test]
 fn a_second_run_is_the_same() {
     for stack in ["swap-8", "swap-hits-halved", "foreread"] {

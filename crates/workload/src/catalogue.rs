@@ -70,6 +70,7 @@ pub const TEXTS: &[(&str, &str)] = &[
     ("region-random", include_str!("../../../workloads/region-random.toml")),
     ("region-mixed", include_str!("../../../workloads/region-mixed.toml")),
     ("region-sequential-disk", include_str!("../../../workloads/region-sequential-disk.toml")),
+    ("region-rows", include_str!("../../../workloads/region-rows.toml")),
     ("region-random-disk", include_str!("../../../workloads/region-random-disk.toml")),
     ("cache-epochs", include_str!("../../../workloads/cache-epochs.toml")),
     ("cache-scan", include_str!("../../../workloads/cache-scan.toml")),

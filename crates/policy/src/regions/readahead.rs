@@ -36,6 +36,18 @@
 use alloc::vec::Vec;
 
 use crate::regions::replacement::passing;
+use crate::regions::runs::{Row, Runs, Touched};
+
+/// Which pages of a plan are mapped once they have come, beside those that a thread waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Maps {
+    /// None: the use of each is seen.
+    Nothing,
+    /// All but the mark: the first page that is read from this step on.
+    ButMark(u64),
+    /// All, so no use is seen.
+    All,
+}
 
 /// What to read for a fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,8 +58,8 @@ pub(crate) struct Plan {
     pub(crate) delta: i64,
     /// The number of pages; resident ones do not count.
     pub(crate) pages: u64,
-    /// The mark is the first page that is read from this step on. `None`: all pages are staged.
-    pub(crate) mark: Option<u64>,
+    /// Which of its pages are mapped once they have come; others are staged.
+    pub(crate) maps: Maps,
     /// The pages are expected to be written to.
     pub(crate) writes: bool,
     /// The stream of the plan, by its name.
@@ -57,7 +69,7 @@ pub(crate) struct Plan {
 impl Plan {
     /// One page.
     pub(crate) const fn alone(page: u64) -> Self {
-        Self { first: page, delta: 1, pages: 1, mark: None, writes: false, stream: None }
+        Self { first: page, delta: 1, pages: 1, maps: Maps::Nothing, writes: false, stream: None }
     }
 }
 
@@ -108,6 +120,7 @@ pub(crate) struct RegionReadahead {
     last_page: u64,
     /// The longest cluster of the detector.
     detected_max: u64,
+    runs: Runs,
 }
 
 impl RegionReadahead {
@@ -125,6 +138,7 @@ impl RegionReadahead {
             last_size: 0,
             last_page: NOWHERE,
             detected_max: DETECTED_PAGES,
+            runs: Runs::new(),
         }
     }
 
@@ -148,29 +162,38 @@ impl RegionReadahead {
         sequential: bool,
         resident: impl Fn(u64) -> bool,
     ) -> Plan {
+        let touched = self.runs.touched(page);
         if let Some(at) = self.streams.iter().rposition(|stream| self.lives(stream) && stream.comes_to(page, &resident))
         {
             let stream = self.advance(at, write);
-            return stream.plan(page, Some(stream.size / 2));
+            return stream.plan(page, stream.size / 2);
         }
-        if let Some(delta) = self.direction(page, thread).or(sequential.then_some(1)) {
+        if let Touched::Row(pages) = touched {
+            return Plan { pages, maps: Maps::All, writes: write, ..Plan::alone(page) };
+        }
+        let goes_on = sequential || touched == Touched::Behind;
+        if let Some(delta) = self.direction(page, thread).or(goes_on.then_some(1)) {
             let stream = self.begin(page, delta, write);
-            return stream.plan(page, Some(stream.size / 2));
+            return stream.plan(page, stream.size / 2);
         }
-        self.lone(page)
+        self.lone(page, write, resident)
     }
 
     /// A staged page is used for the first time. Returns the next cluster, if the page was a mark
     /// or its touch begins a stream.
     pub(crate) fn touched(&mut self, page: u64, thread: u32, write: bool) -> Option<Plan> {
+        let touched = self.runs.touched(page);
         if let Some(at) = self.streams.iter().rposition(|stream| stream.mark == Some(page) && self.lives(stream)) {
             let stream = self.advance(at, write);
-            return Some(stream.plan(stream.front, Some(0)));
+            return Some(stream.plan(stream.front, 0));
+        }
+        if matches!(touched, Touched::Row(_)) {
+            return None;
         }
         self.hits += 1;
         let delta = self.direction(page, thread)?;
         let stream = self.begin(page.wrapping_add_signed(delta), delta, write);
-        Some(stream.plan(stream.front, Some(0)))
+        Some(stream.plan(stream.front, 0))
     }
 
     /// The thread of a stream has come to where it was expected.
@@ -218,6 +241,9 @@ impl RegionReadahead {
         if let Some(stream) = self.streams.iter_mut().rev().find(|stream| Some(stream.name) == plan.stream) {
             stream.front = front;
             stream.mark = mark.or(stream.mark);
+            if plan.delta == 1 {
+                self.runs.planned(plan.first, front);
+            }
         }
     }
 
@@ -253,8 +279,13 @@ impl RegionReadahead {
     }
 
     /// The cluster of a fault of no stream.
-    fn lone(&mut self, page: u64) -> Plan {
+    fn lone(&mut self, page: u64, write: bool, resident: impl Fn(u64) -> bool) -> Plan {
         self.lone += 1;
+        if let Some(Row { pages, seen }) = self.runs.begin(page, self.max, resident) {
+            (self.hits, self.last_size, self.last_page) = (0, 1, page);
+            let maps = if seen { Maps::Nothing } else { Maps::All };
+            return Plan { pages, maps, writes: write, ..Plan::alone(page) };
+        }
         let pages = if self.hits > 0 {
             (self.hits + 2).next_power_of_two().max(4)
         } else if page.abs_diff(self.last_page) == 1 {
@@ -265,7 +296,9 @@ impl RegionReadahead {
         let pages = pages.min(self.detected_max).max(self.last_size / 2).min(1 << self.max.ilog2());
         self.hits = 0;
         (self.last_size, self.last_page) = (pages, page);
-        Plan { first: page & !(pages - 1), pages, ..Plan::alone(page) }
+        let first = page & !(pages - 1);
+        self.runs.planned(page, first + pages);
+        Plan { first, pages, ..Plan::alone(page) }
     }
 }
 
@@ -275,10 +308,10 @@ fn largest(budget: u64) -> u64 {
 }
 
 impl Stream {
-    /// The plan for the next cluster, from `first` on.
-    fn plan(&self, first: u64, mark: Option<u64>) -> Plan {
+    /// The plan for the next cluster, from `first` on, with its mark from step `mark` on.
+    fn plan(&self, first: u64, mark: u64) -> Plan {
         let &Self { delta, size: pages, writes, name, .. } = self;
-        Plan { first, delta, pages, mark, writes, stream: Some(name) }
+        Plan { first, delta, pages, maps: Maps::ButMark(mark), writes, stream: Some(name) }
     }
 
     /// Whether `page` is the front of the stream, or a little beyond it, or all pages between are
@@ -395,7 +428,10 @@ mod tests {
     /// Carries out a plan, with all its pages away. Returns its mark.
     fn done(ahead: &mut RegionReadahead, plan: &Plan) -> Option<u64> {
         let at = |step: u64| plan.first.wrapping_add_signed(plan.delta * step as i64);
-        let mark = plan.mark.map(at);
+        let mark = match plan.maps {
+            Maps::ButMark(step) => Some(at(step)),
+            Maps::Nothing | Maps::All => None,
+        };
         ahead.planned(plan, at(plan.pages), mark);
         mark
     }
@@ -405,10 +441,10 @@ mod tests {
         let mut ahead = ahead();
         ahead.fault(100, 1, false, false, NOTHING);
         let plan = ahead.fault(101, 1, false, false, NOTHING);
-        assert_eq!((plan.first, plan.delta, plan.pages, plan.mark), (101, 1, 4, Some(2)));
+        assert_eq!((plan.first, plan.delta, plan.pages, plan.maps), (101, 1, 4, Maps::ButMark(2)));
         let mark = done(&mut ahead, &plan).unwrap();
         let plan = ahead.touched(mark, 1, false).unwrap();
-        assert_eq!((plan.first, plan.pages, plan.mark), (105, 8, Some(0)));
+        assert_eq!((plan.first, plan.pages, plan.maps), (105, 8, Maps::ButMark(0)));
         let mark = done(&mut ahead, &plan).unwrap();
         assert_eq!(mark, 105);
         assert_eq!(ahead.touched(mark, 1, false).unwrap().first, 113);
@@ -467,7 +503,7 @@ mod tests {
             assert_eq!(ahead.touched(page, 7, false), None);
         }
         let plan = ahead.fault(99_999, 1, false, false, NOTHING);
-        assert_eq!((plan.pages, plan.first, plan.mark), (8, 99_992, None));
+        assert_eq!((plan.pages, plan.first, plan.maps), (8, 99_992, Maps::Nothing));
         ahead.set_pages_of_request(Some(40));
         for page in [210_000, 320_500, 477_000, 510_000, 620_500, 777_000, 810_000] {
             ahead.touched(page, 7, false);

@@ -12,6 +12,9 @@ pub(crate) struct Touches {
     /// The part of its sequential touches, `[start, end)`; `next` is the next page there.
     part: (u64, u64),
     next: u64,
+    /// Of rows: the pages of each, and the page after those of the current one.
+    row: u64,
+    row_end: u64,
     /// Of mixed touches: whether the random phase comes first.
     random_first: bool,
     random: Random,
@@ -22,7 +25,7 @@ pub(crate) struct Touches {
 impl Touches {
     /// The touches of all threads.
     pub(crate) fn all(region: Region, threads: u32, pages: u64, seed: u64) -> Vec<Self> {
-        let Region { order, cycles, .. } = region;
+        let Region { order, cycles, row_pages, .. } = region;
         let threads = u64::from(threads);
         let mut source = Random::new(seed);
         let touches = |thread: u64| {
@@ -35,6 +38,8 @@ impl Touches {
                 pages,
                 part: (start, end),
                 next: start,
+                row: u64::from(row_pages).min(pages),
+                row_end: start,
                 random_first: thread % 2 == 1,
                 random: Random::new(source.next_u64()),
                 done: 0,
@@ -58,6 +63,14 @@ impl Iterator for Touches {
             _ => false,
         };
         self.done += 1;
+        if self.order == Order::Rows {
+            if self.next == self.row_end {
+                self.next = self.random.below(self.pages / self.row) * self.row;
+                self.row_end = self.next + self.row;
+            }
+            self.next += 1;
+            return Some(self.next - 1);
+        }
         if random {
             return Some(self.random.below(self.pages));
         }
@@ -82,6 +95,7 @@ mod tests {
         let name = match order {
             Order::Sequential => "region-sequential",
             Order::Random => "region-random",
+            Order::Rows => "region-rows",
             _ => "region-mixed",
         };
         match foreread_workload::catalogue::find(name).unwrap().pattern {
@@ -95,6 +109,14 @@ mod tests {
         let touches = all(Order::Sequential, 1).remove(0);
         assert_eq!(touches.len(), 5_000);
         assert!(touches.iter().enumerate().all(|(at, &page)| page == at as u64 % 1_000));
+    }
+
+    #[test]
+    fn all_pages_of_a_row_are_touched_in_order() {
+        let touches = all(Order::Rows, 2);
+        let rows = touches.iter().flat_map(|touches| touches.chunks_exact(4));
+        assert!(rows.clone().all(|row| row[0] % 4 == 0 && row.windows(2).all(|two| two[1] == two[0] + 1)));
+        assert!(rows.map(|row| row[0]).collect::<std::collections::BTreeSet<_>>().len() > 200);
     }
 
     #[test]

@@ -145,16 +145,27 @@ fn disk_tree(section: &mut Section<'_>) -> Result<DiskTree, Error> {
 }
 
 fn region(section: &mut Section<'_>) -> Result<Region, Error> {
-    const ORDERS: &str = "one of \"sequential\", \"random\", \"mixed\"";
+    const ORDERS: &str = "one of \"sequential\", \"random\", \"rows\", \"mixed\"";
     let order = section.string("order", ORDERS)?;
     let order = match order.value.as_str() {
         "sequential" => Order::Sequential,
         "random" => Order::Random,
+        "rows" => Order::Rows,
         "mixed" => Order::Mixed,
         _ => return Err(order.is_not(ORDERS)),
     };
+    let row_pages = match order {
+        Order::Rows => {
+            let row = section.size("row")?;
+            if !row.value.is_multiple_of(PAGE_BYTES) {
+                return Err(row.breaks("a row is a multiple of 4 KiB, the pages of a region"));
+            }
+            (row.within(PAGE_BYTES, RECORD_BYTES_MAX)? / PAGE_BYTES) as u32
+        }
+        _ => 1,
+    };
     let cycles = section.integer("cycles", "a number of cycles such as 5")?.within(1, PASSES_MAX)? as u32;
-    Ok(Region { order, cycles })
+    Ok(Region { order, cycles, row_pages })
 }
 
 fn descriptor(section: &mut Section<'_>) -> Result<Descriptor, Error> {
@@ -172,6 +183,9 @@ const PASSES_MAX: u64 = 1_000_000;
 
 /// Most bytes of a read; a larger read tests the allocator.
 const RECORD_BYTES_MAX: u64 = 1 << 30;
+
+/// A page of a region.
+const PAGE_BYTES: u64 = 4096;
 
 /// Most hot areas.
 const AREAS_MAX: u64 = 1_000_000;

@@ -19,7 +19,7 @@ use alloc::vec::Vec;
 use super::{RegionPath, Request, one};
 use crate::regions::event::RegionAction;
 use crate::regions::page::{Flag, Place};
-use crate::regions::readahead::Plan;
+use crate::regions::readahead::{Maps, Plan};
 use crate::units::{Class, Extent};
 
 impl RegionPath {
@@ -27,7 +27,7 @@ impl RegionPath {
     /// zeroes. `waited` is the page that a thread waits for.
     pub(super) fn carry_out(&mut self, waited: Option<u64>, plan: &Plan) {
         let zeroes = waited.is_some_and(|page| !self.pages.has(page, Flag::Copy));
-        let (mut chosen, mut front, mut mark) = self.choose(waited, plan, zeroes && plan.stream.is_some());
+        let (mut chosen, mut front, mut mark) = self.choose(waited, plan, zeroes && plan.maps != Maps::Nothing);
         let writes = waited.map_or(plan.writes, |page| self.pages.has(page, Flag::Write));
         let room = self.room(chosen.len() as u64) as usize;
         if let (true, Some(&first)) = (plan.stream.is_some(), chosen.get(room)) {
@@ -39,7 +39,7 @@ impl RegionPath {
         let mut read = Vec::new();
         for page in chosen.into_iter().take(room) {
             if self.pages.has(page, Flag::Copy) {
-                let seen = plan.mark.is_some() && mark != Some(page);
+                let seen = plan.maps != Maps::Nothing && mark != Some(page);
                 if !self.pages.has(page, Flag::Waited) {
                     self.pages.set(page, Flag::Expected, seen);
                     self.pages.set(page, Flag::Unseen, !seen);
@@ -62,19 +62,20 @@ impl RegionPath {
     /// The pages of a plan that are away, the page after them, and the mark. Pages of zeroes are
     /// chosen only if `zeroes`.
     fn choose(&self, waited: Option<u64>, plan: &Plan, zeroes: bool) -> (Vec<u64>, u64, Option<u64>) {
-        if let (None, Some(page)) = (plan.mark, waited) {
+        if let (Maps::Nothing, Some(page)) = (plan.maps, waited) {
             return (self.cluster(page, plan), plan.first, None);
         }
         let mut chosen: Vec<u64> = waited.into_iter().collect();
         let (mut front, mut mark) = (plan.first, None);
-        for step in 0..plan.pages + SKIPPED_MAX {
+        let skipped_max = if plan.maps == Maps::All { 0 } else { SKIPPED_MAX };
+        for step in 0..plan.pages + skipped_max {
             let full = chosen.len() as u64 >= plan.pages && Some(front) != waited;
             if full || front >= self.pages.len() {
                 break;
             }
             let copy = self.pages.has(front, Flag::Copy);
             if Some(front) != waited && self.pages.place(front) == Place::Away && (copy || zeroes) {
-                if copy && mark.is_none() && plan.mark.is_some_and(|from| step >= from) {
+                if copy && mark.is_none() && matches!(plan.maps, Maps::ButMark(from) if step >= from) {
                     mark = Some(front);
                 }
                 chosen.push(front);

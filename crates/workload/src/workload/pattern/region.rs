@@ -13,6 +13,8 @@ pub struct Region {
     pub order: Order,
     /// All touches, in multiples of the region's pages; at least 1.
     pub cycles: u32,
+    /// Pages that are touched from each place on, of [`Order::Rows`]; otherwise 1.
+    pub row_pages: u32,
 }
 
 /// The order in which pages are touched.
@@ -24,6 +26,8 @@ pub enum Order {
     Sequential,
     /// Any page, each time.
     Random,
+    /// All pages of a row, one after the other, and then those of any other row.
+    Rows,
     /// Each thread alternates between both, a quarter of the region's pages at a time; half of the
     /// threads are sequential while the others are random. The two threads of a pair share one
     /// part of the region for their sequential touches.
