@@ -29,7 +29,7 @@
 //! This file does not decide when a reader goes in order (`lookups`), or what is renewed
 //! (`renewals`). It does not choose segments or split an answer into listings (the driver
 //! does). Source: docs/decisions/0029 (one listing), 0030 (segments), 0034 and 0095 (subtrees),
-//! 0134 (chains).
+//! 0133 (chains).
 
 use alloc::vec::Vec;
 
