@@ -4,6 +4,7 @@
 //! that hides a file uncovers the file.
 
 pub mod content;
+mod files;
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -19,6 +20,7 @@ use foreread_device::Random;
 
 use crate::ObjectSpec;
 use content::{BLOCK_BYTES, Content, hash};
+use files::{Directories, Files};
 
 /// One version of one object. Never changes: replacing makes another.
 #[derive(Debug)]
@@ -100,6 +102,7 @@ impl Reader {
 pub(crate) struct Objects {
     held: RwLock<BTreeMap<String, Arc<Object>>>,
     dir: Option<PathBuf>,
+    directories: Directories,
 }
 
 impl Objects {
@@ -112,7 +115,7 @@ impl Objects {
             content::prepare();
         }
         let held = specs.iter().map(|spec| (spec.key.clone(), Arc::new(Object::synthetic(spec)))).collect();
-        Ok(Self { held: RwLock::new(held), dir })
+        Ok(Self { held: RwLock::new(held), dir, directories: Directories::default() })
     }
 
     /// The current version of an object.
@@ -154,7 +157,7 @@ impl Objects {
     /// stop.
     pub(crate) fn walk(&self, prefix: &str, from: &str, mut visit: impl FnMut(&Arc<Object>) -> Option<Next>) {
         let held = self.held.read().unwrap_or_else(PoisonError::into_inner);
-        let mut files = self.dir.as_ref().map(|dir| Files::below(dir, prefix));
+        let mut files = self.dir.as_ref().map(|dir| Files::below(&self.directories, dir, prefix, SystemTime::now()));
         let mut from = from.max(prefix).to_owned();
         loop {
             let file = files.as_mut().and_then(|files| files.first(&from));
@@ -196,70 +199,6 @@ impl Objects {
             return None;
         }
         file_object(key.to_owned(), dir.join(key))
-    }
-}
-
-/// The files below a directory, in the order of their keys. A directory is read once they are
-/// reached, so that a listing costs what it shows.
-#[derive(Debug, Default)]
-struct Files {
-    /// What is left of each directory on the way down, the last one first. The key of a directory
-    /// ends in a slash, as those of all files in it go on.
-    left: Vec<Vec<(String, PathBuf)>>,
-    next: Option<Arc<Object>>,
-}
-
-impl Files {
-    /// Those below the directory that a prefix names.
-    fn below(dir: &Path, prefix: &str) -> Self {
-        let parent = prefix.rfind('/').map_or("", |slash| &prefix[..=slash]);
-        let plain = Path::new(parent).components().all(|part| matches!(part, Component::Normal(_)));
-        let left = if plain { vec![Self::entries(parent, &dir.join(parent))] } else { Vec::new() };
-        Self { left, next: None }
-    }
-
-    /// The first one whose key is `from` or comes after it. A later call goes on from there.
-    fn first(&mut self, from: &str) -> Option<&Arc<Object>> {
-        if self.next.as_ref().is_none_or(|next| *next.key < *from) {
-            self.next = self.find(from).map(Arc::new);
-        }
-        self.next.as_ref()
-    }
-
-    fn find(&mut self, from: &str) -> Option<Object> {
-        while let Some(last) = self.left.last_mut() {
-            let Some((key, path)) = last.pop() else {
-                self.left.pop();
-                continue;
-            };
-            if key.ends_with('/') {
-                if *key >= *from || from.starts_with(&key) {
-                    self.left.push(Self::entries(&key, &path));
-                }
-            } else if *key >= *from
-                && let Some(object) = file_object(key, path)
-            {
-                return Some(object);
-            }
-        }
-        None
-    }
-
-    fn entries(parent: &str, path: &Path) -> Vec<(String, PathBuf)> {
-        let mut entries: Vec<_> = std::fs::read_dir(path)
-            .into_iter()
-            .flatten()
-            .flatten()
-            .filter_map(|entry| {
-                // A name that is not UTF-8 has no key.
-                let name = entry.file_name().into_string().ok()?;
-                let kind = entry.file_type().ok()?;
-                let slash = if kind.is_dir() { "/" } else { "" };
-                (kind.is_dir() || kind.is_file()).then(|| (format!("{parent}{name}{slash}"), entry.path()))
-            })
-            .collect();
-        entries.sort_unstable_by(|a, b| b.cmp(a));
-        entries
     }
 }
 

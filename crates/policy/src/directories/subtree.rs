@@ -50,6 +50,10 @@ pub(crate) struct Covers {
 }
 
 impl Covers {
+    /// Of a directory at the end of a chain: no sibling tells what is in it. It is one request in
+    /// place of one, if the directory comes whole.
+    pub(crate) const OF_A_CHAIN: Self = Self { side_by_side: 1, all: COVERS_MIN, is_seen: false };
+
     /// Whether a request for `count` directories side by side is worth more than one for each that
     /// it brings.
     pub(crate) fn is_worth(self, count: usize) -> bool {

@@ -105,6 +105,47 @@ fn trees_of_every_shape_are_listed_in_as_few_rounds_as_without_subtrees() {
     }
 }
 
+/// A chain of directories, of one directory and one file each, and a tree at its end.
+fn chain(links: u64, end: &[u64], files: usize) -> Tree {
+    let file = Child::File { pages: 2, kind: 0, stem: 0 };
+    let below = levels(end, files).into_iter().map(|(dir, children)| {
+        let moved = children.into_iter().map(|child| match child {
+            Child::Directory(below) => Child::Directory(DirId(below.0 + links)),
+            Child::File { .. } => child,
+        });
+        (dir + links, moved.collect())
+    });
+    (0..links).map(|dir| (dir, vec![Child::Directory(DirId(dir + 1)), file])).chain(below).collect()
+}
+
+#[test]
+fn a_chain_is_listed_by_one_request_once_it_is_known_for_one() {
+    for (links, most) in [(5, 6), (50, 8), (500, 8)] {
+        for first_byte_ms in [1, 30, 300] {
+            let (rounds, requests) = walked(chain(links, &[], 1), true, first_byte_ms);
+            let of = format!("{links} links, {first_byte_ms} ms");
+            assert!(requests <= most, "{requests} requests: {of}");
+            assert!(rounds <= most + 2, "{rounds} rounds: {of}");
+        }
+    }
+}
+
+/// What lies behind a chain may be more than an answer holds.
+#[test]
+fn a_large_tree_behind_a_chain_costs_few_requests_more() {
+    for links in [3, 4, 5, 6, 10, 20, 50] {
+        for (end, files) in [(&[100_u64][..], 100), (&[], 20_000), (&[3, 3, 3, 3], 300), (&[10, 10], 1000)] {
+            let tree = || chain(links, end, files);
+            let (single, together) = (walked(tree(), false, 30), walked(tree(), true, 30));
+            let of = format!("{links} links, {end:?}, {files} files: {together:?}, one by one {single:?}");
+            // One in vain, and four links that were listed one by one before the next.
+            let tried = links.div_ceil(4) as u32;
+            assert!(together.0 <= single.0 + tried, "more rounds: {of}");
+            assert!(together.1 <= single.1 + tried, "more requests: {of}");
+        }
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
     #[test]

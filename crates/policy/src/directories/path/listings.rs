@@ -7,7 +7,8 @@
 //!   list_ahead, for each walk, the latest first:
 //!     next_dirs ──> unknown directories, as many as its confidence allows
 //!        │            came by one request before?  ──> that one again (`renewals`)
-//!        │            covers: one request lists 8 directories or more?
+//!        │            covers: one request lists 8 directories or more, or four levels above
+//!        │                    are a chain, of one directory each?
 //!        ├─ no  ──> list:       a request each, 64 directories in flight
 //!        └─ yes ──> list_below: one request for as many as it covers, 4 in flight
 //!                      │
@@ -27,7 +28,8 @@
 //!
 //! This file does not decide when a reader goes in order (`lookups`), or what is renewed
 //! (`renewals`). It does not choose segments or split an answer into listings (the driver
-//! does). Source: docs/decisions/0029 (one listing), 0030 (segments), 0034 and 0095 (subtrees).
+//! does). Source: docs/decisions/0029 (one listing), 0030 (segments), 0034 and 0095 (subtrees),
+//! 0133 (chains).
 
 use alloc::vec::Vec;
 
@@ -283,7 +285,7 @@ impl DirReadahead {
             })
         };
         let mut here = at(0);
-        let own = here.next()?;
+        let Some(own) = here.next() else { return self.is_chain(dir).then_some(Covers::OF_A_CHAIN) };
         let asked = if own.is_asked() { None } else { here.find(|found| found.is_asked()) };
         let found = asked.filter(|asked| asked.is_like(own)).unwrap_or(own);
         if found.is_asked() {
@@ -294,6 +296,18 @@ impl DirReadahead {
             *found = at(depth).next().unwrap_or_default();
         }
         found.covers(&deeper)
+    }
+
+    /// Whether `dir` and those above it hold one directory each, and few files: a chain, of which
+    /// no depth has siblings to tell what comes. Not so where a request for such has been in vain.
+    fn is_chain(&self, dir: DirId) -> bool {
+        let links = self.upwards(dir).filter_map(|above| self.dirs.get(&above));
+        let is_link = |known: &Dir| {
+            let was_in_vain =
+                known.subtrees.as_ref().is_some_and(|found| found[0].is_asked() && found[0].covers(&[]).is_none());
+            known.complete && known.subdirs.len() == 1 && known.pages.len() == 1 && !was_in_vain
+        };
+        links.filter(|known| is_link(known)).count() == LEVELS
     }
 
     /// A subtree request is over. Its directories that were not reported did not come whole.
