@@ -13,10 +13,10 @@
 //!
 //! `event` is the contract and `path` the wiring. Below `path` lie `faults` (what a fault finds),
 //! `reads` (which pages are read with it) and `cleaning` (which pages are written and dropped).
-//! `page` holds the state of each page, `readahead` decides the size of a cluster, `runs` knows how
-//! many pages threads touch from where they begin, `replacement`
-//! which page is evicted, `slots` its place in the spill file, `cost` what a read of that file
-//! costs, and `writes` whether a page is mapped writable at once.
+//! `page` holds the state of each page, `readahead` decides the size of a cluster, `runs` how much
+//! is read where a thread begins, `replacement` which page is evicted, `slots` its place in the
+//! spill file, `cost` what a read of that file costs, and `writes` whether a page is mapped
+//! writable at once.
 //!
 //! *Invariants:* pages mapped, staged and arriving never exceed the budget, unless the budget was
 //! just made smaller. A dirty page is dropped only when the program has given it up.

@@ -11,8 +11,8 @@
 //! kept: a page of a thousand keys does not read and sort a directory of a million.
 //!
 //! *Invariant:* a listing shows every change that was made before it began. Creating, removing and
-//! renaming sets the time of change of a directory, in steps of a clock. So what was read of a
-//! directory that has changed within [`SETTLED`] is not kept: another change may set the same time.
+//! renaming sets the time of change of a directory, in steps of a clock. What was read of one that
+//! has changed within [`SETTLED`] is not kept, since another change may set the same time.
 //!
 //! The attributes of files are not kept: each is asked for when it is shown.
 
@@ -22,7 +22,7 @@ use std::path::{Component, Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use super::{Object, file_object};
+use super::object::Object;
 
 /// Entries of directories that were read, by the key of the directory, which ends in a slash but
 /// for the top.
@@ -132,7 +132,7 @@ impl<'d> Files<'d> {
                 self.enter(&key);
             } else {
                 let path = self.path(&key);
-                if let Some(object) = file_object(key, path) {
+                if let Some(object) = Object::of_file(key, path) {
                     return Some(object);
                 }
             }
@@ -164,7 +164,7 @@ mod tests {
     use super::*;
 
     fn later() -> SystemTime {
-        SystemTime::now() + Duration::from_secs(60)
+        SystemTime::now() + Duration::from_mins(1)
     }
 
     fn keys(directories: &Directories, dir: &Path, from: &str) -> Vec<String> {
