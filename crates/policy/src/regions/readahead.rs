@@ -8,7 +8,9 @@
 //!
 //!   fault ──┬─ at the front of a stream ──────────────────────> the size doubles; next cluster
 //!           ├─ beside one of the last four of its thread, or
-//!           │  the third at one distance, or advised ─────────> a stream begins, with four pages
+//!           │  the third at one distance, behind a row, or
+//!           │  advised ───────────────────────────────────────> a stream begins, with four pages
+//!           ├─ runs are known to be alike (`runs`) ───────────> a row: as many pages, at once
 //!           └─ neither ───────────────────────────────────────> detector: an aligned cluster
 //! ```
 //!
@@ -16,11 +18,11 @@
 //!   the *mark*. The touch of the mark is a fault that waits for nothing: it shows that the
 //!   cluster is used, and asks for the next one. The size doubles each time the thread reaches the
 //!   front or the mark.
-//! - The *detector* serves faults of no stream. Its cluster has as many pages as were used of what
-//!   such faults read before, and two more, rounded up to a power of two. If none was used it has
-//!   two pages next to the last fault, and otherwise one; but never less than half of the last
-//!   size. All its pages but the faulting one are staged, so that their use is seen. It has at
-//!   most eight pages, or as many as cost no more than a request, at most 64.
+//! - The *detector* serves faults of no stream, and of no row. Its cluster has as many pages as
+//!   were used of what such faults read before, and two more, rounded up to a power of two. If none
+//!   was used it has two pages next to the last fault, and otherwise one; but never less than half
+//!   of the last size. All its pages but the faulting one are staged, so that their use is seen. It
+//!   has at most eight pages, or as many as cost no more than a request, at most 64.
 //!
 //! A stream is over when its thread does not come to it during 32 faults of no stream, up to 512
 //! for a proven one, or when its mark leaves untouched.
