@@ -19,10 +19,10 @@
 //!   cluster is used, and asks for the next one. The size doubles each time the thread reaches the
 //!   front or the mark.
 //! - The *detector* serves faults of no stream, and of no row. Its cluster has as many pages as
-//!   were used of what such faults read before, and two more, rounded up to a power of two. If none
-//!   was used it has two pages next to the last fault, and otherwise one; but never less than half
-//!   of the last size. All its pages but the faulting one are staged, so that their use is seen. It
-//!   has at most eight pages, or as many as cost no more than a request, at most 64.
+//!   were used of what such faults read before, and two more, rounded up to a power of two. If
+//!   none was used it has two pages next to the last fault, and otherwise one; but never less than
+//!   half of the last size. All its pages but the faulting one are staged, so that their use is
+//!   seen. It has at most eight pages, or as many as cost no more than a request, at most 64.
 //!
 //! A stream is over when its thread does not come to it during 32 faults of no stream, up to 512
 //! for a proven one, or when its mark leaves untouched.
