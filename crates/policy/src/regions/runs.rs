@@ -115,19 +115,18 @@ impl Runs {
     pub(crate) fn touched(&mut self, page: u64) -> Touched {
         let goes_on = |run: &&mut Run| run.start < page && page <= run.until;
         let Some(run) = self.recent.iter_mut().rev().find(goes_on) else { return Touched::Elsewhere };
-        let rest = run.until - page;
+        let (row, rest) = (run.row, run.until - page);
         run.reached = run.reached.max(page + 1);
-        let row = run.row;
         if rest == 0 {
             (run.row, run.until) = (false, page + 1);
         }
-        match (row, rest) {
-            (false, _) => return Touched::Elsewhere,
-            (true, 0) => return Touched::Behind,
-            (true, _) => {}
+        match rest {
+            _ if !row => Touched::Elsewhere,
+            0 => Touched::Behind,
+            // Of a row that counts, pages of zeroes and those that were cut off come one by one.
+            _ if run.counts => Touched::Row(1),
+            rest => Touched::Row(rest),
         }
-        // Of a row that counts, pages of zeroes and those that were cut off come one by one.
-        Touched::Row(if run.counts { 1 } else { rest })
     }
 
     /// The pages from `first` on and before `front` have been read for the run that came there.
