@@ -67,8 +67,9 @@ fn check(mounted: &Mount, store: &Store, forbidden: &[&str]) {
     let asked = store.testbed.requests();
     let of = |kind: Kind| asked.iter().filter(|request| request.kind == kind).count();
     assert_eq!(of(Kind::Get), 0, "the bytes are in memory");
-    // Two directories lead there. Each of them is asked for again when it is no longer believed.
-    assert!(of(Kind::Head) <= 60 && of(Kind::List) <= 40, "{forbidden:?}: {asked:?}");
+    // Two directories lead there. Each of them is asked for again when it is no longer believed,
+    // and so is a file whose open comes, on a loaded machine, long after its look-up.
+    assert!(of(Kind::Head) <= 80 && of(Kind::List) <= 40, "{forbidden:?}: {asked:?}");
 }
 
 #[test]
